@@ -1,0 +1,135 @@
+"""The rules of a job that are a word or a table: retry, overlap, misfire, dst."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from cronpad_core.config.plugin_settings import Types, check_settings
+from cronpad_core.config.table import Table
+from cronpad_core.domain.misfire import MisfireRule
+from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
+from cronpad_core.domain.retry import RetryRule
+from cronpad_core.schedules.changes import FoldRule, GapRule
+
+__all__ = ["MOST_RETRIES", "NO_BOUND", "read_dst", "read_misfire", "read_overlap", "read_retry"]
+
+MOST_RETRIES: Final = 1_000_000
+NO_BOUND: Final = 1_000_000
+"""``overlap = "allow"`` without a ``max``: as many as there are workers."""
+
+_LATER: Final = ("queue_one", "queue_all", "cancel_running", "kill_running")
+
+
+def read_retry(table: Table, rule: RetryRule) -> RetryRule:
+    """``retry``: how many, or a table; keys that it leaves out stay as in ``rule``."""
+    value = table.data.get("retry")
+    if "retry" not in table:
+        return rule
+    if not isinstance(value, dict):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            most = table.whole("retry", low=0, high=MOST_RETRIES)
+            return rule if most is None else replace(rule, max=most)
+        table.wrong_type("retry", "a number of retries or a table", hint='for example retry = { max = 3, base = "1s" }')
+        return rule
+    given = table.table("retry")
+    assert given is not None
+    given.unknown(("max", "base", "factor", "cap", "jitter", "deadline"), what="retry")
+    most = given.whole("max", low=0, high=MOST_RETRIES)
+    base, cap, deadline = given.duration("base"), given.duration("cap"), given.duration("deadline", low=1)
+    factor, jitter = given.number("factor", low=1, high=1000), given.number("jitter", low=0, high=1)
+    return RetryRule(
+        max=rule.max if most is None else most,
+        base_ms=rule.base_ms if base is None else base,
+        factor=rule.factor if factor is None else factor,
+        cap_ms=rule.cap_ms if cap is None else cap,
+        jitter=rule.jitter if jitter is None else jitter,
+        deadline_ms=rule.deadline_ms if deadline is None else deadline,
+    )
+
+
+def read_overlap(table: Table, rule: OverlapRule) -> OverlapRule:
+    """``overlap``: a word or a table with ``policy`` and ``max``."""
+    if "overlap" not in table:
+        return rule
+    value = table.data["overlap"]
+    if isinstance(value, str):
+        policy = _policy(table, value, "overlap")
+        return rule if policy is None else OverlapRule(policy=policy, max=NO_BOUND if policy is OverlapPolicy.ALLOW else 1)
+    given = table.table("overlap", wanted="a word or a table")
+    if given is None:
+        return rule
+    given.unknown(("policy", "max"), what="overlap")
+    word = given.text("policy")
+    chosen = rule.policy if word is None else _policy(given, word, "policy")
+    most = given.whole("max", low=1, high=NO_BOUND)
+    if chosen is None:
+        return rule
+    if chosen is OverlapPolicy.SKIP:
+        if most is not None and most > 1:
+            given.problem("CP125", 'max goes with policy = "allow" only', "max", label='"skip" runs one at a time')
+        return OverlapRule()
+    if most is None:
+        most = rule.max if rule.policy is chosen else NO_BOUND
+    return OverlapRule(policy=chosen, max=most)
+
+
+def _policy(table: Table, word: str, key: str) -> OverlapPolicy | None:
+    if word in _LATER:
+        table.problem("CP129", f'overlap "{word}" is not in this version', key, label="allowed: skip, allow")
+        return None
+    if word not in tuple(OverlapPolicy):
+        table.not_one_of("overlap", word, OverlapPolicy, key)
+        return None
+    return OverlapPolicy(word)
+
+
+def read_misfire(table: Table, rule: MisfireRule, types: Types) -> MisfireRule:
+    """``misfire``: a policy's name, or a table with ``policy``, ``window`` and the policy's own settings."""
+    if "misfire" not in table:
+        return rule
+    value = table.data["misfire"]
+    if isinstance(value, str):
+        if value not in types.misfires:
+            types.refuse(table, "misfire policy", value, types.misfires, "misfire")
+            return rule
+        return MisfireRule(policy=value, window_ms=rule.window_ms, settings=rule.settings if value == rule.policy else {})
+    given = table.table("misfire", wanted="a word or a table")
+    if given is None:
+        return rule
+    name = given.text("policy") if "policy" in given else rule.policy
+    window = given.duration("window", low=1)
+    if name is None:
+        return rule
+    settings = {key: item for key, item in given.data.items() if key not in ("policy", "window") and not key.startswith("x-")}
+    if name not in types.misfires:
+        if "policy" in given:
+            types.refuse(given, "misfire policy", name, types.misfires, "policy")
+        return rule
+    model = types.misfires[name]
+    if model is None:
+        given.unknown(("policy", "window"), what=f'the misfire policy "{name}"')
+        settings = {}
+    else:
+        inherited = dict(rule.settings) if name == rule.policy else {}
+        settings = {**inherited, **settings}
+        check_settings(given, settings, model, lambda path: path, f'the misfire policy "{name}"')
+    return MisfireRule(policy=name, window_ms=rule.window_ms if window is None else window, settings=settings)
+
+
+def read_dst(table: Table, gap: str | None, fold: str | None) -> tuple[str | None, str | None]:
+    """``dst``: the word ``cron``, or a table with ``gap`` and ``fold``."""
+    if "dst" not in table:
+        return gap, fold
+    value = table.data["dst"]
+    if isinstance(value, str):
+        if value == "cron":
+            return None, None
+        table.problem("CP102", f'dst cannot be "{value[:60]}"', "dst", label='allowed: "cron", or a table with gap and fold')
+        return gap, fold
+    given = table.table("dst", wanted='"cron" or a table with gap and fold')
+    if given is None:
+        return gap, fold
+    given.unknown(("gap", "fold"), what="dst")
+    chosen_gap, chosen_fold = given.word("gap", GapRule), given.word("fold", FoldRule)
+    return (gap if chosen_gap is None else chosen_gap.value), (fold if chosen_fold is None else chosen_fold.value)

@@ -1,0 +1,1 @@
+"""Floor 6: use cases, the same functions for every surface."""

@@ -1,0 +1,205 @@
+"""Making the stored jobs of an origin what its file says: first a plan, then all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from cronpad_core.domain.ids import job_id_for
+from cronpad_core.domain.job import Job, JobSpec, JobStatus, JobVersion, ScheduleSpec
+from cronpad_core.domain.timing import SECOND, Millis
+from cronpad_core.ports.catalog import CatalogStore, JobWrite, StaleWriteError
+from cronpad_core.ports.history import HistoryStore
+from cronpad_core.ports.schedule import ScheduleReader
+
+__all__ = ["Applied", "Change", "ChangeKind", "Declared", "apply", "plan"]
+
+_PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A job as its origin declares it; ``id`` where it names its own."""
+
+    spec: JobSpec
+    origin: str
+    id: str | None = None
+
+    @property
+    def job_id(self) -> str:
+        """The id that the job has, or will have."""
+        return self.id or job_id_for(self.origin, self.spec.name)
+
+
+class ChangeKind(StrEnum):
+    """What applying does to one job."""
+
+    ADD = "add"
+    CHANGE = "change"
+    REMOVE = "remove"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One job's change; ``write`` is ``None`` for ``KEEP``."""
+
+    kind: ChangeKind
+    job: Job
+    write: JobWrite | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What an apply did, job by job, in the order of the file; removed jobs last."""
+
+    changes: tuple[Change, ...]
+
+    def of(self, kind: ChangeKind) -> list[Job]:
+        """The jobs of one kind of change."""
+        return [change.job for change in self.changes if change.kind is kind]
+
+
+async def apply(
+    declared: Sequence[Declared],
+    *,
+    origins: Collection[str],
+    prune: bool,
+    catalog: CatalogStore,
+    history: HistoryStore,
+    schedules: ScheduleReader,
+    now_ms: Millis,
+    term: int | None,
+) -> Applied:
+    """Stores what changed, in one transaction. Unchanged jobs keep their version, entries and history.
+
+    ``origins`` are the files that were read: with ``prune`` their jobs that are no longer declared are removed. Jobs of other
+    origins are never touched. Raises ``TermRefusedError`` where another process took over, and store errors.
+    """
+    while True:
+        changes = await plan(
+            declared, origins=origins, prune=prune, catalog=catalog, history=history, schedules=schedules, now_ms=now_ms
+        )
+        writes = [change.write for change in changes if change.write is not None]
+        try:
+            if writes:
+                await catalog.write(writes, term=term)
+        except StaleWriteError:
+            continue
+        return Applied(changes=tuple(changes))
+
+
+async def plan(
+    declared: Sequence[Declared],
+    *,
+    origins: Collection[str],
+    prune: bool,
+    catalog: CatalogStore,
+    history: HistoryStore,
+    schedules: ScheduleReader,
+    now_ms: Millis,
+) -> list[Change]:
+    """What :func:`apply` would do; writes nothing."""
+    changes = []
+    for one in declared:
+        stored = await catalog.job(one.job_id)
+        versions = await catalog.versions(one.job_id) if stored else []
+        latest = await history.latest_version(one.job_id) if stored is None else 0
+        changes.append(_change(one, stored, versions, latest, schedules, now_ms))
+    if prune:
+        kept = {one.job_id for one in declared}
+        async for job in _all_of(catalog, origins):
+            if job.id not in kept:
+                changes.append(_removal(job, now_ms))
+    return changes
+
+
+async def _all_of(catalog: CatalogStore, origins: Collection[str]) -> AsyncIterator[Job]:
+    after = ""
+    while True:
+        page = await catalog.jobs(after=after, limit=_PAGE)
+        for job in page:
+            if job.origin in origins and job.status is not JobStatus.DELETED:
+                yield job
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def _change(
+    one: Declared,
+    stored: Job | None,
+    versions: Iterable[JobVersion],
+    latest: int,
+    schedules: ScheduleReader,
+    now_ms: Millis,
+) -> Change:
+    anchor = stored.spec.schedule.anchor_ms if stored else None
+    spec = replace(one.spec, schedule=_anchored(one.spec.schedule, anchor, now_ms))
+    if stored is None:
+        return _begin(ChangeKind.ADD, one, spec, None, latest + 1, now_ms, schedules)
+    same = stored.spec == spec and stored.origin == one.origin
+    if same and stored.status is not JobStatus.DELETED:
+        return Change(kind=ChangeKind.KEEP, job=stored)
+    ends = list(versions)
+    highest = max([stored.version, *(version.version for version in ends)])
+    begins = max([now_ms, *(version.valid_until_ms or version.valid_from_ms for version in ends)])
+    kind = ChangeKind.ADD if stored.status is JobStatus.DELETED else ChangeKind.CHANGE
+    return _begin(kind, one, spec, stored, highest + 1, begins, schedules, ended_at_ms=now_ms)
+
+
+def _anchored(schedule: ScheduleSpec, anchor_ms: Millis | None, now_ms: Millis) -> ScheduleSpec:
+    """Intervals count from when the job was first stored, to the second, so that edits do not shift them."""
+    if schedule.anchor_ms is not None:
+        return schedule
+    return replace(schedule, anchor_ms=now_ms // SECOND * SECOND if anchor_ms is None else anchor_ms)
+
+
+def _begin(
+    kind: ChangeKind,
+    one: Declared,
+    spec: JobSpec,
+    stored: Job | None,
+    version: int,
+    begins_ms: Millis,
+    schedules: ScheduleReader,
+    *,
+    ended_at_ms: Millis = 0,
+) -> Change:
+    """A version that begins at ``begins_ms``, ending the one before it where that was in force."""
+    following = schedules(one.job_id, version, spec.schedule).next_after_ms(begins_ms)
+    paused = stored is not None and stored.status is JobStatus.PAUSED
+    status = JobStatus.PAUSED if paused else JobStatus.COMPLETED if following is None else JobStatus.ACTIVE
+    job = Job(
+        id=one.job_id,
+        origin=one.origin,
+        version=version,
+        status=status,
+        spec=spec,
+        next_run_at_ms=None if paused else following,
+        valid_from_ms=begins_ms,
+        clock_epoch=stored.clock_epoch if stored else 0,
+        paused_reason=stored.paused_reason if stored and paused else None,
+        paused_until_ms=stored.paused_until_ms if stored and paused else None,
+    )
+    begins = JobVersion(job_id=job.id, version=version, spec=spec, valid_from_ms=begins_ms)
+    ends = _ended(stored, ended_at_ms) if stored is not None and stored.status is JobStatus.ACTIVE else None
+    return Change(kind=kind, job=job, write=JobWrite(job=job, expected=stored, ends=ends, begins=begins))
+
+
+def _ended(job: Job, at_ms: Millis) -> JobVersion:
+    return JobVersion(
+        job_id=job.id,
+        version=job.version,
+        spec=job.spec,
+        valid_from_ms=job.valid_from_ms,
+        valid_until_ms=max(at_ms, job.valid_from_ms),
+        open_from_ms=job.next_run_at_ms,
+    )
+
+
+def _removal(job: Job, now_ms: Millis) -> Change:
+    gone = replace(job, status=JobStatus.DELETED, next_run_at_ms=None, replay=None)
+    ends = _ended(job, now_ms) if job.status is JobStatus.ACTIVE else None
+    return Change(kind=ChangeKind.REMOVE, job=gone, write=JobWrite(job=gone, expected=job, ends=ends))

@@ -1,0 +1,187 @@
+"""Whether an attempt may open its run: one pure function, called inside the transaction that opens it.
+
+Every store reads the same snapshot, calls :func:`decide_open` and writes what it answers, so no backend decides anything itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from cronpad_core.domain.ids import run_id_for
+from cronpad_core.domain.job import Guarantee, JobSpec
+from cronpad_core.domain.occurrence import Occurrence, Trigger
+from cronpad_core.domain.overlap import OverlapPolicy
+from cronpad_core.domain.retry import RetryPlan
+from cronpad_core.domain.run import Run, RunStatus, SkipReason
+from cronpad_core.domain.timing import Millis
+
+__all__ = ["OpenDecision", "OpenKind", "OpenRequest", "OpenSnapshot", "decide_open", "term_of"]
+
+
+class OpenKind(StrEnum):
+    """What became of an opening.
+
+    ``OPENED``: deliver. ``FINISHED``: the run has ended, or this entry is not its next step: acknowledge. ``SUPERSEDED``: this
+    attempt is recorded; redo its acknowledgement from the stored plan. ``COVERED``: a range row has this slot's outcome.
+    ``STALE``: a later holder opened it. ``HELD``: a running run is in the way; come back later. ``SKIPPED``: a row says why.
+    """
+
+    OPENED = "opened"
+    FINISHED = "finished"
+    SUPERSEDED = "superseded"
+    COVERED = "covered"
+    STALE = "stale"
+    HELD = "held"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRequest:
+    """One claimed entry that asks to be opened.
+
+    ``spec`` is the job's present spec, used only where the run has no row yet. ``local_others``: how many other deliveries of
+    the job this process still runs without their rows counting as running. ``skip`` opens it as skipped for that reason.
+    """
+
+    occurrence: Occurrence
+    spec: JobSpec
+    fence: int
+    now_ms: Millis
+    due_at_ms: Millis
+    claimed_at_ms: Millis
+    held_since_ms: Millis | None = None
+    local_others: int = 0
+    max_redeliveries: int = 5
+    skip: SkipReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSnapshot:
+    """What the store sees in the transaction.
+
+    ``running_others`` counts rows of the same job that are ``running``, without this run's own; ``covered`` says whether a range
+    row of this job version has the slot.
+    """
+
+    run: Run | None
+    running_others: int
+    covered: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenDecision:
+    """``write`` is the run row to store (insert or replace), if any; ``kind`` the answer to the caller.
+
+    With ``OPENED`` the store also inserts the attempt row, unless it exists; ``redelivery`` says that this attempt was opened
+    before. ``retry`` is the stored plan with ``SUPERSEDED``.
+    """
+
+    kind: OpenKind
+    write: Run | None = None
+    run: Run | None = None
+    retry: RetryPlan | None = None
+    redelivery: bool = False
+
+
+def term_of(fence: int) -> int:
+    """The term under which a fence was given out."""
+    return fence >> 32
+
+
+def decide_open(request: OpenRequest, seen: OpenSnapshot) -> OpenDecision:
+    """What happens to this entry, given what the store holds."""
+    run, occurrence = seen.run, request.occurrence
+    if run is None:
+        if occurrence.trigger is Trigger.SCHEDULED and seen.covered:
+            return OpenDecision(kind=OpenKind.COVERED)
+        if occurrence.attempt > 0:
+            return OpenDecision(kind=OpenKind.FINISHED)
+        return _decide_fresh(request, seen, None)
+    if run.status.terminal or run.job_version != occurrence.job_version:
+        return OpenDecision(kind=OpenKind.FINISHED, run=run)
+    if run.fence == request.fence and run.status is RunStatus.RUNNING and run.attempt == occurrence.attempt:
+        return OpenDecision(kind=OpenKind.OPENED, run=run)
+    if run.fence > request.fence:
+        return OpenDecision(kind=OpenKind.STALE, run=run)
+    retrying = run.status is RunStatus.RETRYING
+    if occurrence.attempt < run.attempt or (retrying and occurrence.attempt == run.attempt):
+        return OpenDecision(kind=OpenKind.SUPERSEDED, run=run, retry=run.retry if retrying else None)
+    if run.status is RunStatus.RUNNING:
+        return _decide_redelivery(request, run)
+    if retrying:
+        busy = seen.running_others + request.local_others
+        if busy >= run.spec.overlap.limit:
+            return OpenDecision(kind=OpenKind.HELD, run=run)
+        return _opened(request, run)
+    return _decide_fresh(request, seen, run)
+
+
+def _decide_redelivery(request: OpenRequest, run: Run) -> OpenDecision:
+    """The attempt was running when its holder ended, or lost its lease."""
+    if request.occurrence.attempt != run.attempt:
+        return OpenDecision(kind=OpenKind.FINISHED, run=run)
+    crashed = term_of(run.fence) != term_of(request.fence) and not run.clean
+    redeliveries = run.redeliveries + (1 if crashed else 0)
+    end: tuple[RunStatus, str] | None = None
+    if run.cancel_requested:
+        end = RunStatus.CANCELLED, "cancelled while its holder was away"
+    elif run.spec.guarantee is Guarantee.AT_MOST_ONCE:
+        end = RunStatus.UNKNOWN, "its holder ended before it was known how the delivery went"
+    elif redeliveries >= request.max_redeliveries:
+        end = RunStatus.POISONED, f"its holder died {redeliveries} times while it was running"
+    if end is not None:
+        ended = replace(
+            run, status=end[0], reason=end[1], redeliveries=redeliveries, fence=request.fence, finished_at_ms=request.now_ms
+        )
+        return OpenDecision(kind=OpenKind.FINISHED, write=ended, run=ended)
+    if run.spec.overlap.policy is OverlapPolicy.SKIP and request.local_others:
+        return OpenDecision(kind=OpenKind.HELD, run=run)
+    again = replace(run, fence=request.fence, clean=False, redeliveries=redeliveries, opened_at_ms=request.now_ms)
+    return OpenDecision(kind=OpenKind.OPENED, write=again, run=again, redelivery=True)
+
+
+def _decide_fresh(request: OpenRequest, seen: OpenSnapshot, run: Run | None) -> OpenDecision:
+    """No attempt of this run was opened yet."""
+    spec = run.spec if run else request.spec
+    reason = request.skip
+    if reason is None and seen.running_others + request.local_others >= spec.overlap.limit:
+        reason = SkipReason.PREVIOUS_RUN_IN_PROGRESS
+    if reason is None:
+        return _opened(request, run)
+    skipped = replace(
+        run or _new_run(request),
+        status=RunStatus.SKIPPED,
+        skip_reason=reason,
+        fence=request.fence,
+        finished_at_ms=request.now_ms,
+    )
+    return OpenDecision(kind=OpenKind.SKIPPED, write=skipped, run=skipped)
+
+
+def _opened(request: OpenRequest, run: Run | None) -> OpenDecision:
+    opened = replace(
+        run or _new_run(request),
+        status=RunStatus.RUNNING,
+        attempt=request.occurrence.attempt,
+        fence=request.fence,
+        opened_at_ms=request.now_ms,
+        clean=False,
+        retry=None,
+    )
+    return OpenDecision(kind=OpenKind.OPENED, write=opened, run=opened)
+
+
+def _new_run(request: OpenRequest) -> Run:
+    occurrence = request.occurrence
+    return Run(
+        id=run_id_for(occurrence.key),
+        key=occurrence.key,
+        job_version=occurrence.job_version,
+        spec=request.spec,
+        status=RunStatus.RUNNING,
+        attempt=occurrence.attempt,
+        fence=request.fence,
+        slot_at_ms=occurrence.scheduled_at_ms,
+        created_at_ms=request.now_ms,
+    )

@@ -1,0 +1,157 @@
+"""What happened, as values: the engine tells these to whoever listens, and to nobody if nobody does.
+
+An event is a noun and a past participle. Observers, logs and metrics are fed from here and from nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cronpad_core.domain.occurrence import Occurrence
+from cronpad_core.domain.run import Attempt, RunStatus, SkipReason
+from cronpad_core.domain.timing import Millis
+
+__all__ = [
+    "AttemptFinished",
+    "AttemptStarted",
+    "DispatcherChanged",
+    "EntriesRepaired",
+    "EntryDropped",
+    "Event",
+    "JobUnreadable",
+    "LeaseLost",
+    "QueueRebuilt",
+    "RunSkipped",
+    "SlotsMissed",
+    "StoreFailed",
+    "StoreRecovered",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStarted:
+    """A sink is about to be called. ``lag_ms`` counts from when the attempt was due."""
+
+    occurrence: Occurrence
+    job_name: str
+    run_id: str
+    at_ms: Millis
+    lag_ms: Millis
+    redelivery: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFinished:
+    """An attempt's result is recorded. ``status`` is the run's status after it."""
+
+    occurrence: Occurrence
+    job_name: str
+    workspace: str
+    run_id: str
+    attempt: Attempt
+    status: RunStatus
+    retry_at_ms: Millis | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSkipped:
+    """A slot's time came and it was not run."""
+
+    occurrence: Occurrence
+    job_name: str
+    run_id: str
+    skip_reason: SkipReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotsMissed:
+    """A misfire policy decided over overdue slots: ``missed`` of them will not run, ``chosen`` will."""
+
+    job_id: str
+    job_name: str
+    policy: str
+    first_ms: Millis
+    last_ms: Millis
+    missed: int
+    chosen: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryDropped:
+    """A queue entry was acknowledged without a run: its job was edited, paused or deleted, or it could not be read."""
+
+    member: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobUnreadable:
+    """A stored job cannot be scheduled (its zone is unknown here, for instance); others run on. It is looked at again later."""
+
+    job_id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseLost:
+    """An entry is no longer ours while its delivery still runs; whatever it answers changes nothing."""
+
+    member: str
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntriesRepaired:
+    """The reconciler found open work without a queue entry and put it back."""
+
+    count: int
+    full: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRebuilt:
+    """The queue file was lost, damaged or replaced, and was filled again from control and history."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatcherChanged:
+    """This process became ``starting``, ``standby``, ``active`` or ``stopped``."""
+
+    state: str
+    term: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFailed:
+    """A store began to fail; told once per episode."""
+
+    store: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRecovered:
+    """A store that had failed answers again."""
+
+    store: str
+    after_ms: Millis
+
+
+Event: TypeAlias = (
+    AttemptStarted
+    | AttemptFinished
+    | RunSkipped
+    | SlotsMissed
+    | EntryDropped
+    | JobUnreadable
+    | LeaseLost
+    | EntriesRepaired
+    | QueueRebuilt
+    | DispatcherChanged
+    | StoreFailed
+    | StoreRecovered
+)

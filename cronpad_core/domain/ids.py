@@ -1,0 +1,42 @@
+"""Names that are derived, never drawn: the same job, run and slot keep their ids over restarts, rebuilds and re-adding."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b32encode
+
+from cronpad_core.domain.occurrence import Occurrence, RunKey
+from cronpad_core.domain.timing import Millis
+
+__all__ = ["digest_below", "idempotency_key", "job_id_for", "run_id_for"]
+
+
+def _digest(*parts: object) -> bytes:
+    return hashlib.sha256("\x1f".join(str(part) for part in parts).encode()).digest()
+
+
+def _base32(*parts: object) -> str:
+    return b32encode(_digest(*parts)).decode("ascii").lower()[:26]
+
+
+def job_id_for(origin: str, name: str) -> str:
+    """The id of a job that declares none: stable for its origin (a file, the API, code) and name."""
+    return "job_" + _base32("job", origin, name)
+
+
+def run_id_for(key: RunKey) -> str:
+    """The run's id: a function of its key, so a redelivery after any loss carries the same one."""
+    return "run_" + _base32("run", key.job_id, key.scheduled_at_ms, key.trigger.value)
+
+
+def idempotency_key(key: RunKey) -> str:
+    """What a receiver may deduplicate by: the same over retries and redeliveries, and without dots (Standard Webhooks)."""
+    return "cp_" + _base32("key", key.job_id, key.scheduled_at_ms, key.trigger.value)
+
+
+def digest_below(bound: Millis, occurrence: Occurrence) -> Millis:
+    """A number in [0, ``bound``) that depends on the slot alone, evenly spread over slots; 0 for a bound of 0."""
+    if bound <= 0:
+        return 0
+    key = occurrence.key
+    return int.from_bytes(_digest("jitter", key.job_id, key.scheduled_at_ms)[:8], "big") % bound

@@ -1,0 +1,197 @@
+"""Holding the queue against control and history, and putting back what is missing."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cronpad_core.domain.errors import ScheduleError
+from cronpad_core.domain.events import EntriesRepaired
+from cronpad_core.domain.job import Job, JobStatus, JobVersion
+from cronpad_core.domain.ledger import RangeKind, SlotRange
+from cronpad_core.domain.occurrence import Occurrence
+from cronpad_core.domain.run import Run, RunStatus
+from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.authority import Authority
+from cronpad_core.engine.patience import Emit, Patience
+from cronpad_core.engine.ticket import Holdings
+from cronpad_core.ports.catalog import CatalogStore
+from cronpad_core.ports.clock import Clock
+from cronpad_core.ports.history import HistoryStore, RangeRequest
+from cronpad_core.ports.queue import Entry, QueueStore
+from cronpad_core.ports.schedule import ScheduleReader
+
+__all__ = ["Reconciler", "next_entry"]
+
+_PAGE = 1_000
+
+
+def next_entry(run: Run) -> tuple[Occurrence, Millis]:
+    """The entry that an unfinished run must have in the queue, and when it is due."""
+    retrying = run.status is RunStatus.RETRYING
+    attempt = run.attempt + 1 if retrying else run.attempt
+    if retrying and run.retry is not None:
+        attempt, due = run.retry.attempt, run.retry.at_ms
+    else:
+        due = run.created_at_ms if run.opened_at_ms is None else run.opened_at_ms
+    key = run.key
+    occurrence = Occurrence(
+        job_id=key.job_id,
+        scheduled_at_ms=key.scheduled_at_ms,
+        attempt=attempt,
+        job_version=run.job_version,
+        trigger=key.trigger,
+    )
+    return occurrence, due
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Missing:
+    occurrence: Occurrence
+    at_ms: Millis
+
+
+class Reconciler:
+    """Repairs; never decides. Every batch is one transaction under our term, so a second pass does no harm.
+
+    Guarantees after a full pass: every active job's next fire and every unfinished run has an entry, in ``due`` or in flight. Dies
+    half-way: the next start, or the next pass, does the rest.
+    """
+
+    def __init__(
+        self,
+        *,
+        catalog: CatalogStore,
+        history: HistoryStore,
+        queue: QueueStore,
+        clock: Clock,
+        authority: Authority,
+        holdings: Holdings,
+        patience: Patience,
+        schedules: ScheduleReader,
+        tuning: Tuning,
+        emit: Emit,
+    ) -> None:
+        self._catalog = catalog
+        self._history = history
+        self._queue = queue
+        self._clock = clock
+        self._authority = authority
+        self._holdings = holdings
+        self._patience = patience
+        self._schedules = schedules
+        self._tuning = tuning
+        self._emit = emit
+
+    async def check(self) -> int:
+        """The cheap pass, every ten seconds: overdue jobs and old unfinished runs without an entry, and ended versions.
+
+        Raises ``StoreError`` and ``TermRefusedError``; answers how many entries it put back.
+        """
+        before = self._clock.wall_ms() - self._tuning.overdue_grace_ms
+        jobs = await self._patience.attempt("control", lambda: self._catalog.overdue(before_ms=before, limit=_PAGE))
+        repaired = await self._put_missing(self._of_jobs(jobs))
+        repaired += await self._runs(before)
+        await self._drop_ended()
+        if repaired:
+            self._emit(EntriesRepaired(count=repaired, full=False))
+        return repaired
+
+    async def sweep(self) -> int:
+        """The full pass, at a start, after data loss and every few hours: every active job and every unfinished run."""
+        repaired, after = 0, ""
+        while True:
+            jobs = await self._patience.attempt(
+                "control",
+                partial(self._catalog.jobs, statuses={JobStatus.ACTIVE}, after=after, limit=_PAGE),
+            )
+            repaired += await self._put_missing(self._of_jobs(jobs))
+            if len(jobs) < _PAGE:
+                break
+            after = jobs[-1].id
+        repaired += await self._runs(None)
+        await self._drop_ended()
+        if repaired:
+            self._emit(EntriesRepaired(count=repaired, full=True))
+        return repaired
+
+    def _of_jobs(self, jobs: Sequence[Job]) -> list[_Missing]:
+        wanted = []
+        for job in jobs:
+            slot = job.next_run_at_ms
+            if slot is None:
+                continue
+            occurrence, at_ms = job.slot(slot), slot
+            if (job.spec.jitter_ms or job.spec.offset_ms) and job.replay is None:
+                try:
+                    schedule = self._schedules(job.id, job.version, job.spec.schedule)
+                    at_ms = job.spec.start_at_ms(occurrence, schedule.next_after_ms(slot))
+                except ScheduleError:
+                    at_ms = slot
+            wanted.append(_Missing(occurrence=occurrence, at_ms=at_ms))
+        return wanted
+
+    async def _runs(self, before_ms: Millis | None) -> int:
+        repaired, after = 0, ""
+        while True:
+            page = await self._patience.attempt("history", partial(self._history.unfinished, after=after, limit=_PAGE))
+            wanted = []
+            for run in page:
+                occurrence, due = next_entry(run)
+                if (before_ms is None or due < before_ms) and not self._holdings.holds_run(occurrence):
+                    wanted.append(_Missing(occurrence=occurrence, at_ms=due))
+            repaired += await self._put_missing(wanted)
+            if len(page) < _PAGE:
+                return repaired
+            after = page[-1].id
+
+    async def _put_missing(self, wanted: Sequence[_Missing]) -> int:
+        term = self._authority.term
+        if not wanted or term is None:
+            return 0
+        members = [one.occurrence.member for one in wanted]
+        there = await self._patience.attempt("queue", lambda: self._queue.contains(members))
+        entries = [
+            Entry(member=one.occurrence.member, at_ms=one.at_ms)
+            for one in wanted
+            if one.occurrence.member not in there and self._holdings.get(one.occurrence.member) is None
+        ]
+        if not entries:
+            return 0
+        in_flight = await self._patience.attempt("queue", lambda: self._queue.put(entries, term=term))
+        return len(entries) - len(in_flight)
+
+    async def _drop_ended(self) -> None:
+        """Writes the dropped slots of ended versions into the ledger; redone as often as need be."""
+        term = self._authority.term
+        versions = await self._patience.attempt("control", lambda: self._catalog.ended_versions(limit=_PAGE))
+        if not versions or term is None:
+            return
+        requests = [request for version in versions if (request := self._dropped(version)) is not None]
+        if requests:
+            await self._patience.attempt("history", lambda: self._history.add_ranges(requests, term=term))
+        await self._patience.attempt("control", lambda: self._catalog.mark_ledgered(versions))
+
+    def _dropped(self, version: JobVersion) -> RangeRequest | None:
+        first, last = version.open_from_ms, version.valid_until_ms
+        if first is None or last is None or first > last:
+            return None
+        try:
+            schedule = self._schedules(version.job_id, version.version, version.spec.schedule)
+        except ScheduleError:
+            return None
+        return RangeRequest(
+            range=SlotRange(
+                job_id=version.job_id,
+                version=version.version,
+                kind=RangeKind.DROPPED,
+                first_ms=first,
+                last_ms=last,
+                count=0,
+                reason="its version ended",
+            ),
+            slots=lambda a, b: schedule.count_between_ms(a - 1, b),
+        )

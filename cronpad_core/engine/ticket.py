@@ -1,0 +1,126 @@
+"""The value that walks the line, and the book of what this process holds.
+
+::
+
+     reconciler ─put─▶ ┌─────┐                                              ┌────────┐
+     advancer ──put──▶ │ due │─claim─▶ gate ─admit─▶ open run ─▶ advance ─▶ │ worker │─Delivery─▶ sink
+     settle ─ack+retry▶└─────┘          ├─drop──▶ ack                       └───┬────┘◀─Outcome──
+     reaper ──put──▶      ▲             ├─miss──▶ ledger, move, put, ack        ▼
+                          │             └─hold──▶ release              recorder ─▶ history (result + retry plan)
+                          └─────────────────────────────────────────── settle ─ack (+retry)─▶ queue
+
+A step takes a ticket and returns one; no step calls another. The only ways backwards are a row in ``due`` and a wake-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cronpad_core.domain.job import Job
+from cronpad_core.domain.occurrence import Occurrence
+from cronpad_core.domain.outcome import Outcome
+from cronpad_core.domain.run import Run
+from cronpad_core.domain.settlement import Settlement
+from cronpad_core.domain.timing import Millis
+from cronpad_core.ports.queue import Lease
+from cronpad_core.ports.sink import CancelSignal
+
+__all__ = ["Holding", "Holdings", "Result", "Ticket"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """One claimed entry on its way. ``job`` is set by the gate, ``run`` by the opening.
+
+    ``holding`` is the one part that changes under way: a worker may take over a newer lease of its own entry.
+    """
+
+    occurrence: Occurrence
+    holding: Holding
+    due_at_ms: Millis
+    claimed_at_ms: Millis
+    held_since_ms: Millis | None = None
+    job: Job | None = None
+    run: Run | None = None
+    opened_at_ms: Millis = 0
+    redelivery: bool = False
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Holding:
+    """An entry that this process holds: the fence and term it goes by now.
+
+    ``offered`` is the newest fence under which the same entry was claimed again; until it is taken over (``fence`` reaches it) a
+    result may be refused. ``lost`` says that the lease is gone; ``sending`` that its delivery runs.
+    """
+
+    occurrence: Occurrence
+    fence: int
+    term: int
+    offered: int = 0
+    lost: bool = False
+    sending: bool = False
+    run_id: str | None = None
+    job_name: str = ""
+    kill_grace_ms: Millis = 0
+    at_once: bool = False
+    cancel: CancelSignal | None = None
+
+    @property
+    def lease(self) -> Lease:
+        """The lease as the queue knows it."""
+        return Lease(member=self.occurrence.member, fence=self.fence)
+
+
+class Holdings:
+    """What this process holds, by member: at most one line per entry."""
+
+    def __init__(self) -> None:
+        self._by_member: dict[str, Holding] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_member)
+
+    def __iter__(self) -> Iterator[Holding]:
+        return iter(list(self._by_member.values()))
+
+    def get(self, member: str) -> Holding | None:
+        """The holding of that entry, if it is ours."""
+        return self._by_member.get(member)
+
+    def add(self, holding: Holding) -> None:
+        """Notes an entry whose line begins."""
+        self._by_member[holding.occurrence.member] = holding
+
+    def remove(self, holding: Holding) -> None:
+        """Forgets an entry whose line ended, unless another line has taken its place."""
+        member = holding.occurrence.member
+        if self._by_member.get(member) is holding:
+            del self._by_member[member]
+
+    def members(self) -> frozenset[str]:
+        """All entries held."""
+        return frozenset(self._by_member)
+
+    def holds_run(self, occurrence: Occurrence) -> bool:
+        """Whether any attempt of this run is held."""
+        return any(holding.occurrence.key == occurrence.key for holding in self._by_member.values())
+
+    def stale_others(self, occurrence: Occurrence) -> int:
+        """How many deliveries of the same job still run here although their lease is lost: the store does not count them."""
+        return sum(
+            holding.sending and holding.lost and holding.occurrence.job_id == occurrence.job_id
+            for holding in self._by_member.values()
+            if holding.occurrence.key != occurrence.key
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A delivery that has ended: what the sink said, when it was called and when it answered (wall), and what follows."""
+
+    outcome: Outcome
+    settlement: Settlement
+    sent_at_ms: Millis
+    finished_at_ms: Millis

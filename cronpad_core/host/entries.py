@@ -1,0 +1,64 @@
+"""The installed entry points of cronpad's group, read so that one damaged distribution hides no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import Distribution, EntryPoint, distributions
+from typing import Final
+
+from cronpad_core.hookspecs import ENTRY_POINT_GROUP
+from cronpad_core.host.records import canonical
+
+__all__ = ["Entry", "find_entries"]
+
+_BUILTIN: Final = "cronpad_core.builtin.plugin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry point with what its distribution says of itself; ``builtin`` for the core's own."""
+
+    name: str
+    value: str
+    distribution: str
+    version: str
+    point: EntryPoint
+
+    @property
+    def builtin(self) -> bool:
+        """Whether it is the core's own plugin, told by the code that it names, not by what it calls itself."""
+        return self.value == _BUILTIN
+
+
+def find_entries() -> tuple[list[Entry], list[str]]:
+    """The entry points, the core's own first and then by name; and one line for each distribution that cannot be read."""
+    found: dict[tuple[str, str], Entry] = {}
+    notes: list[str] = []
+    for distribution in distributions():
+        try:
+            points = [one for one in distribution.entry_points if one.group == ENTRY_POINT_GROUP]
+        except Exception as error:  # importlib.metadata promises no kind of error for damaged files
+            notes.append(f"the entry points of {_name(distribution)} cannot be read: {type(error).__name__}: {error}")
+            continue
+        for point in points:
+            entry = Entry(
+                name=point.name, value=point.value, distribution=_name(distribution), version=_version(distribution), point=point
+            )
+            # One distribution may be found twice on the path; the first is the one that Python imports.
+            found.setdefault((canonical(entry.distribution), entry.name), entry)
+    ordered = sorted(found.values(), key=lambda one: (not one.builtin, one.name, one.distribution))
+    return ordered, notes
+
+
+def _name(distribution: Distribution) -> str:
+    try:
+        return distribution.name or "(unknown distribution)"
+    except Exception:  # as above
+        return "(unknown distribution)"
+
+
+def _version(distribution: Distribution) -> str:
+    try:
+        return distribution.version or "?"
+    except Exception:  # as above
+        return "?"

@@ -1,0 +1,1 @@
+"""Floor 1: what the engine needs from the world, as protocols with numbered promises."""

@@ -1,0 +1,1 @@
+"""Floor 7: builds everything; owns tasks, threads and signals."""

@@ -1,0 +1,165 @@
+"""Building an engine out of its parts: the only place that knows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.advancer import Advancer
+from cronpad_core.engine.authority import Authority
+from cronpad_core.engine.catchup import CatchUp
+from cronpad_core.engine.claimer import Claimer
+from cronpad_core.engine.dispatcher import Dispatcher
+from cronpad_core.engine.gate import Gate
+from cronpad_core.engine.leases import LeaseKeeper
+from cronpad_core.engine.opener import Opener
+from cronpad_core.engine.patience import Emit, Patience
+from cronpad_core.engine.reaper import Reaper
+from cronpad_core.engine.reconciler import Reconciler
+from cronpad_core.engine.recorder import Recorder
+from cronpad_core.engine.settle import Settle
+from cronpad_core.engine.ticket import Holdings
+from cronpad_core.engine.wakeup import WakeUp
+from cronpad_core.engine.worker import Sinks, Worker
+from cronpad_core.ports.clock import Clock
+from cronpad_core.ports.liveness import Liveness
+from cronpad_core.ports.misfire import MisfirePolicy
+from cronpad_core.ports.schedule import ScheduleReader
+from cronpad_core.ports.storage import Storage
+from cronpad_core.runtime.line import Line
+
+__all__ = ["Engine", "Parts", "compose"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What an engine is built from. ``draw`` answers a fresh random word; ``owner`` names this process in the queue."""
+
+    storage: Storage
+    sinks: Sinks
+    policies: Mapping[str, MisfirePolicy]
+    schedules: ScheduleReader
+    clock: Clock
+    liveness: Liveness
+    draw: Callable[[], str]
+    emit: Emit
+    tuning: Tuning
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The moving parts, ready to be driven by the loops."""
+
+    parts: Parts
+    authority: Authority
+    patience: Patience
+    holdings: Holdings
+    wake: WakeUp
+    dispatcher: Dispatcher
+    claimer: Claimer
+    line: Line
+    leases: LeaseKeeper
+    reaper: Reaper
+    reconciler: Reconciler
+    advancer: Advancer
+    worker: Worker
+
+
+def compose(parts: Parts) -> Engine:
+    """Builds the engine; touches nothing. Must be called where its event loop runs."""
+    clock, emit, tuning, storage = parts.clock, parts.emit, parts.tuning, parts.storage
+    queue, catalog, history = storage.queue, storage.catalog, storage.history
+    authority, holdings, wake = Authority(clock), Holdings(), WakeUp()
+    patience = Patience(clock, authority, emit)
+    schedules = parts.schedules
+    advancer = Advancer(catalog=catalog, queue=queue, clock=clock, patience=patience, schedules=schedules, wake=wake)
+    leases = LeaseKeeper(
+        queue=queue,
+        history=history,
+        authority=authority,
+        holdings=holdings,
+        patience=patience,
+        tuning=tuning,
+        owner=parts.owner,
+        emit=emit,
+    )
+    worker = Worker(sinks=parts.sinks, clock=clock, authority=authority, tuning=tuning, present=queue.present, emit=emit)
+    line = Line(
+        gate=Gate(catalog=catalog, history=history, clock=clock, patience=patience, schedules=schedules, tuning=tuning),
+        catchup=CatchUp(
+            catalog=catalog,
+            history=history,
+            clock=clock,
+            patience=patience,
+            schedules=schedules,
+            policies=parts.policies,
+            emit=emit,
+        ),
+        opener=Opener(
+            history=history,
+            clock=clock,
+            patience=patience,
+            holdings=holdings,
+            tuning=tuning,
+            available=parts.sinks.available,
+            emit=emit,
+        ),
+        advancer=advancer,
+        worker=worker,
+        recorder=Recorder(history=history, clock=clock, patience=patience, emit=emit),
+        settle=Settle(queue=queue, clock=clock, patience=patience, wake=wake),
+        leases=leases,
+        holdings=holdings,
+        authority=authority,
+        clock=clock,
+        wake=wake,
+        emit=emit,
+    )
+    return Engine(
+        parts=parts,
+        authority=authority,
+        patience=patience,
+        holdings=holdings,
+        wake=wake,
+        dispatcher=Dispatcher(
+            catalog=catalog,
+            history=history,
+            queue=queue,
+            clock=clock,
+            liveness=parts.liveness,
+            authority=authority,
+            patience=patience,
+            tuning=tuning,
+            draw=parts.draw,
+            emit=emit,
+        ),
+        claimer=Claimer(
+            queue=queue,
+            clock=clock,
+            authority=authority,
+            holdings=holdings,
+            patience=patience,
+            tuning=tuning,
+            owner=parts.owner,
+            emit=emit,
+        ),
+        line=line,
+        leases=leases,
+        reaper=Reaper(queue=queue, clock=clock, authority=authority, holdings=holdings, patience=patience, tuning=tuning),
+        reconciler=Reconciler(
+            catalog=catalog,
+            history=history,
+            queue=queue,
+            clock=clock,
+            authority=authority,
+            holdings=holdings,
+            patience=patience,
+            schedules=schedules,
+            tuning=tuning,
+            emit=emit,
+        ),
+        advancer=advancer,
+        worker=worker,
+    )

@@ -1,0 +1,242 @@
+"""One runner, from opening the state to the last row: what ``cronpad run`` does once its files are read."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from cronpad_core.config.secrets import resolve_secret
+from cronpad_core.config.settings import Settings
+from cronpad_core.control.apply import Applied, Declared, apply
+from cronpad_core.domain.errors import ConfigurationError, CronpadError
+from cronpad_core.domain.events import DispatcherChanged, Event
+from cronpad_core.domain.timing import JsonValue
+from cronpad_core.domain.tuning import Tuning
+from cronpad_core.host.loader import PluginHost
+from cronpad_core.host.observers import Observers, tell_hook
+from cronpad_core.host.sinks import SinkPool
+from cronpad_core.ports.clock import Clock
+from cronpad_core.ports.misfire import MisfirePolicy
+from cronpad_core.runtime.clock import SystemClock
+from cronpad_core.runtime.compose import Engine, Parts, compose
+from cronpad_core.runtime.drain import Drain
+from cronpad_core.runtime.loops import Loops
+from cronpad_core.runtime.schedules import ScheduleBook
+from cronpad_core.runtime.sinks import HostSinks
+from cronpad_core.runtime.state import identity_for, open_storage
+
+__all__ = ["Listener", "Runner", "RunnerOptions", "tuning_of"]
+
+STARTED_S, STOPPING_S = 30.0, 5.0
+
+
+def tuning_of(settings: Settings) -> Tuning:
+    """The engine's figures out of the settings."""
+    ttl = settings.scheduler_lock_ttl_ms
+    return Tuning(
+        workers=settings.workers_count,
+        claim_batch=settings.scheduler_claim_batch,
+        lease_ms=settings.scheduler_lease_duration_ms,
+        reconcile_ms=settings.scheduler_reconcile_interval_ms,
+        tick_ms=settings.scheduler_tick_interval_ms,
+        overdue_grace_ms=settings.scheduler_overdue_grace_ms,
+        lock_ttl_ms=ttl,
+        renew_ms=ttl // 3,
+        look_ms=min(1_000, max(50, ttl // 15)),
+        trust_margin_ms=min(1_000, ttl // 15),
+    )
+
+
+class Listener:
+    """Who is told what happens; every method may be left out."""
+
+    def event(self, event: Event) -> None:
+        """Something happened in the engine."""
+
+    def applied(self, applied: Applied) -> None:
+        """The files were applied."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line on stderr."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerOptions:
+    """How to run. ``load`` reads the files again and raises ``CronpadError`` where they are refused; ``origins`` are theirs."""
+
+    url: str
+    load: Callable[[], tuple[list[Declared], frozenset[str]]]
+    settings: Settings
+    environ: Mapping[str, str]
+    stand_by: bool = True
+    exit_when_idle: bool = False
+
+
+class Runner:
+    """Runs one state until told to stop. Must be built where its event loop runs."""
+
+    def __init__(self, options: RunnerOptions, host: PluginHost, listener: Listener, clock: Clock | None = None) -> None:
+        self._options = options
+        self._host = host
+        self._listener = listener
+        self.clock: Clock = clock or SystemClock()
+        self._stop = asyncio.Event()
+        self._drain: Drain | None = None
+        self.declared, self._origins = options.load()
+        self.storage = open_storage(host.registry, options.url, options.settings, self.clock)
+        token = secrets.token_hex(8)
+        self._identity = identity_for(self.storage, self.clock, token)
+        self._observers = Observers(host.calls_of("cronpad_event"), report=listener.note)
+        self._pool = SinkPool(
+            host.registry,
+            environ=options.environ,
+            secret=partial(resolve_secret, environ=options.environ),
+            plugin_settings=_plugin_tables(options.settings),
+        )
+        self.schedules = ScheduleBook()
+        self.engine: Engine = compose(
+            Parts(
+                storage=self.storage,
+                sinks=HostSinks(host.registry, self._pool),
+                policies=_policies(host),
+                schedules=self.schedules,
+                clock=self.clock,
+                liveness=self._identity,
+                draw=partial(secrets.token_hex, 8),
+                emit=self._emit,
+                tuning=tuning_of(options.settings),
+                owner=token,
+            )
+        )
+        self.loops = Loops(self.engine, prepare=self._prepare, stand_by=options.stand_by)
+        self._active_once = asyncio.Event()
+
+    def _emit(self, event: Event) -> None:
+        self._listener.event(event)
+        if self._observers.wanted:
+            self._observers.tell(event)
+        if isinstance(event, DispatcherChanged) and event.state == "active":
+            self._active_once.set()
+
+    async def run(self) -> int:
+        """Until a stop, by signal or because nothing is left to do; the exit code. Raises ``CronpadError``."""
+        await self.storage.open()
+        try:
+            return await self._run()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Closes sinks, observers and state; what was recorded is flushed."""
+        await self._pool.close()
+        self._observers.close()
+        await self.storage.close()
+        self._identity.close()
+
+    async def _run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        running = asyncio.ensure_future(self.loops.run())
+        helpers = [asyncio.ensure_future(self._stop.wait()), asyncio.ensure_future(self._tell_started())]
+        if self._options.exit_when_idle:
+            helpers.append(asyncio.ensure_future(self._until_idle()))
+        try:
+            waiting = {running, helpers[0], *helpers[2:]}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                await running
+            await self._stop_gracefully()
+            return 0
+        finally:
+            for task in (running, *helpers):
+                task.cancel()
+            await asyncio.gather(running, *helpers, return_exceptions=True)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        """Asks for a graceful stop; asked again, for a faster one."""
+        if self._drain is not None:
+            self._drain.hurry()
+        self._stop.set()
+
+    async def _stop_gracefully(self) -> None:
+        grace = self._options.settings.shutdown_grace_ms
+        self._drain = Drain(self.engine, self.loops, grace)
+        self.loops.state = "stopped"
+        for line in await tell_hook(
+            self._host.calls_of("cronpad_stopping"), {"owner": self.engine.parts.owner}, deadline_s=STOPPING_S
+        ):
+            self._listener.note(line)
+        interrupted = await self._drain.run()
+        await self.engine.dispatcher.give_back()
+        self._emit(
+            DispatcherChanged(
+                state="stopped", term=None, reason=f"{interrupted} deliveries were interrupted" if interrupted else ""
+            )
+        )
+
+    async def _tell_started(self) -> None:
+        await self._active_once.wait()
+        for line in await tell_hook(
+            self._host.calls_of("cronpad_started"), {"owner": self.engine.parts.owner}, deadline_s=STARTED_S
+        ):
+            self._listener.note(line)
+
+    async def _prepare(self) -> None:
+        await self.storage.prepare()
+        await self._apply()
+
+    async def _apply(self) -> None:
+        applied = await apply(
+            self.declared,
+            origins=self._origins,
+            prune=True,
+            catalog=self.storage.catalog,
+            history=self.storage.history,
+            schedules=self.schedules,
+            now_ms=self.clock.wall_ms(),
+            term=self.engine.authority.term,
+        )
+        self._listener.applied(applied)
+
+    def reload(self) -> None:
+        """Reads the files again (SIGHUP): all of them valid, or nothing changes."""
+        self._reloading = asyncio.ensure_future(self._reload())
+
+    async def _reload(self) -> None:
+        try:
+            declared, origins = self._options.load()
+            self.declared, self._origins = declared, self._origins | origins
+            if self.engine.authority.trusted():
+                await self._apply()
+                await self.engine.reconciler.sweep()
+                self.engine.wake.ring()
+        except CronpadError as error:
+            report = error.report if isinstance(error, ConfigurationError) else error.message
+            self._listener.note(f"reload refused, nothing was changed:\n{report}")
+
+    async def _until_idle(self) -> None:
+        """Returns when every job has completed and nothing is queued or running."""
+        await self._active_once.wait()
+        while True:
+            await self.clock.sleep(200)
+            if not self.engine.authority.trusted() or not self.loops.idle:
+                continue
+            counts = await self.storage.queue.counts()
+            if counts.due == 0 and counts.in_flight == 0 and not self.engine.advancer.owed and self.loops.idle:
+                return
+
+
+def _policies(host: PluginHost) -> dict[str, MisfirePolicy]:
+    return {name: host.registry.misfire(name) for name in host.registry.misfire_models()}
+
+
+def _plugin_tables(settings: Settings) -> dict[str, Mapping[str, JsonValue]]:
+    return {name: table for name, table in settings.plugins.items() if isinstance(table, dict)}

@@ -1,0 +1,153 @@
+"""The order of the line: the only file that knows which step follows which.
+
+::
+
+    1 queue    claim            (the loop)
+    2 history  open run         Opener
+    3 control  advance          Advancer
+    4 queue    put the next     Advancer
+    5 sink     deliver          Worker
+    6 history  record           Recorder
+    7 queue    ack with retry   Settle
+
+2 before 3, or a lost queue in between loses the slot. 6 before 7, or a crash in between strands the run. Each step may be done
+twice; none may be left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cronpad_core.domain.admission import OpenKind
+from cronpad_core.domain.errors import ScheduleError, TermRefusedError
+from cronpad_core.domain.events import EntryDropped, JobUnreadable
+from cronpad_core.domain.retry import RetryPlan
+from cronpad_core.domain.run import RunStatus
+from cronpad_core.domain.timing import MINUTE
+from cronpad_core.engine.advancer import Advancer
+from cronpad_core.engine.authority import Authority
+from cronpad_core.engine.catchup import CatchUp, Decided
+from cronpad_core.engine.gate import Gate, Verdict
+from cronpad_core.engine.leases import LeaseKeeper
+from cronpad_core.engine.opener import Opener
+from cronpad_core.engine.patience import Emit
+from cronpad_core.engine.recorder import Recorder
+from cronpad_core.engine.settle import Settle
+from cronpad_core.engine.ticket import Holding, Holdings, Ticket
+from cronpad_core.engine.wakeup import WakeUp
+from cronpad_core.engine.worker import Worker
+from cronpad_core.ports.clock import Clock
+from cronpad_core.ports.history import RecordKind
+
+__all__ = ["Line"]
+
+_HOLD_MS = 250
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """Walks tickets. Every ticket ends with its entry acknowledged, given back, or left to a later holder."""
+
+    gate: Gate
+    catchup: CatchUp
+    opener: Opener
+    advancer: Advancer
+    worker: Worker
+    recorder: Recorder
+    settle: Settle
+    leases: LeaseKeeper
+    holdings: Holdings
+    authority: Authority
+    clock: Clock
+    wake: WakeUp
+    emit: Emit
+
+    async def walk(self, ticket: Ticket) -> None:
+        """One claimed entry, from the gate to its end."""
+        try:
+            await self._walk(ticket)
+        except TermRefusedError:
+            await self.settle.release(ticket, delay_ms=0)
+        except ScheduleError as error:
+            self.emit(JobUnreadable(job_id=ticket.occurrence.job_id, error=error.message))
+            await self.settle.release(ticket, delay_ms=MINUTE)
+        finally:
+            self.holdings.remove(ticket.holding)
+            self.wake.freed()
+
+    async def hand_over(self, holding: Holding, fence: int, term: int) -> None:
+        """A running worker's own entry came up again under a newer fence: it goes on under that, or a new line begins."""
+        occurrence = holding.occurrence
+        if await self.leases.take_over(holding, fence, term):
+            if occurrence.is_slot:
+                job = await self.gate.job(occurrence)
+                await self.advancer.advance(occurrence, job, term)
+            return
+        now = self.clock.wall_ms()
+        successor = Holding(occurrence=occurrence, fence=fence, term=term)
+        self.holdings.add(successor)
+        await self.walk(Ticket(occurrence=occurrence, holding=successor, due_at_ms=now, claimed_at_ms=now))
+
+    async def _walk(self, ticket: Ticket) -> None:
+        admitted = await self._admit(ticket)
+        if admitted is None:
+            return
+        decision, ticket = await self.opener.open(admitted)
+        match decision.kind:
+            case OpenKind.OPENED:
+                await self._deliver(ticket)
+            case OpenKind.HELD:
+                await self.settle.release(ticket, delay_ms=_HOLD_MS, held=True)
+            case OpenKind.STALE:
+                return
+            case OpenKind.FINISHED | OpenKind.COVERED | OpenKind.SKIPPED | OpenKind.SUPERSEDED:
+                await self._close(ticket, decision.retry)
+
+    async def _admit(self, ticket: Ticket) -> Ticket | None:
+        """Gates 0 and 1, again from the start where somebody changed the job under way."""
+        occurrence, term = ticket.occurrence, ticket.holding.term
+        while self.authority.term == term:
+            verdict, ticket = await self.gate.judge(ticket)
+            if verdict is Verdict.OPEN:
+                return ticket
+            if verdict is Verdict.DROP:
+                self.emit(EntryDropped(member=occurrence.member, reason="its job changed before it came up"))
+                await self.settle.ack(ticket)
+                return None
+            if verdict is Verdict.ENDED:
+                await self._close(ticket, None)
+                return None
+            decided = await self.catchup.decide(ticket)
+            if decided.kind is Decided.SELF:
+                return replace(ticket, job=decided.job)
+            if decided.kind is Decided.MOVED:
+                await self.advancer.put_next(decided.job, occurrence, term)
+                await self.settle.ack(ticket)
+                return None
+        await self.settle.release(ticket, delay_ms=0)
+        return None
+
+    async def _deliver(self, ticket: Ticket) -> None:
+        occurrence, holding = ticket.occurrence, ticket.holding
+        if occurrence.is_slot and not await self.advancer.advance(occurrence, ticket.job, holding.term):
+            await self.settle.release(ticket, delay_ms=0)
+            return
+        result = await self.worker.deliver(ticket)
+        if result is None:
+            await self.settle.release(ticket, delay_ms=0)
+            return
+        answer = await self.recorder.record(ticket, result)
+        if answer.kind is RecordKind.STALE:
+            return
+        if result.settlement.run is RunStatus.RUNNING:
+            await self.settle.release(ticket, delay_ms=0)
+            return
+        await self.settle.ack(ticket, answer.retry)
+
+    async def _close(self, ticket: Ticket, retry: RetryPlan | None) -> None:
+        """Advance, then acknowledge: no slot's entry goes before its job has moved."""
+        occurrence = ticket.occurrence
+        if occurrence.is_slot and not await self.advancer.advance(occurrence, ticket.job, ticket.holding.term):
+            await self.settle.release(ticket, delay_ms=0)
+            return
+        await self.settle.ack(ticket, retry)

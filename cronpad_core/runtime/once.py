@@ -1,0 +1,129 @@
+"""One manual run of one job through the whole line, with its retries, and nothing else of that state."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from cronpad_core.control.apply import apply
+from cronpad_core.domain.errors import LockHeldError, NotFoundError
+from cronpad_core.domain.job import Job
+from cronpad_core.domain.occurrence import Occurrence, Trigger
+from cronpad_core.domain.run import Attempt, AttemptStatus, Run, RunStatus
+from cronpad_core.ports.queue import Entry
+from cronpad_core.runtime.lifecycle import Runner
+
+__all__ = ["OnceResult", "run_once"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnceResult:
+    """The run as it ended, and its last attempt."""
+
+    run: Run
+    attempt: Attempt | None
+
+    @property
+    def exit_code(self) -> int:
+        """The last attempt's: the child's code (128+n for a signal), 124 for a time-out, 1 for any other failure."""
+        if self.run.status is RunStatus.SUCCEEDED:
+            return 0
+        if self.attempt is None:
+            return 1
+        if self.attempt.status is AttemptStatus.TIMED_OUT:
+            return 124
+        return self.attempt.exit_code or 1
+
+
+async def run_once(runner: Runner, name: str) -> OnceResult:
+    """Runs the job ``name`` of the runner's files now. Raises ``NotFoundError``, and ``LockHeldError`` where the state is in use.
+
+    The entry is due before everything else in the queue and claims are one entry long, so no other work of the state is begun.
+    """
+    await runner.storage.open()
+    try:
+        engine = runner.engine
+        if not await engine.dispatcher.try_take():
+            raise LockHeldError("another cronpad dispatches on this state", hint="leave --state out to run it on its own")
+        await runner.storage.prepare()
+        job = await _the_job(runner, name)
+        occurrence = await _free_occurrence(runner, job)
+        while True:
+            await _walk(runner, occurrence)
+            run = await runner.storage.history.run(occurrence.key)
+            if run is None or run.retry is None:
+                break
+            await runner.clock.sleep(max(0, run.retry.at_ms - runner.clock.wall_ms()))
+            occurrence = occurrence.with_attempt(run.retry.attempt)
+        if run is None:
+            raise NotFoundError(f'job "{name}" was not run')
+        attempts = await runner.storage.history.attempts(run.id)
+        return OnceResult(run=run, attempt=attempts[-1] if attempts else None)
+    finally:
+        await runner.engine.dispatcher.give_back()
+        await runner.close()
+
+
+async def _the_job(runner: Runner, name: str) -> Job:
+    """The job as stored; stored now where the state does not know it yet."""
+    declared = [one for one in runner.declared if one.spec.name == name]
+    if not declared:
+        known = ", ".join(sorted(one.spec.name for one in runner.declared))
+        raise NotFoundError(f'no job "{name}"', hint=f"there are: {known}" if known else None)
+    stored = await runner.storage.catalog.job(declared[0].job_id)
+    if stored is not None:
+        return stored
+    applied = await apply(
+        declared,
+        origins=(),
+        prune=False,
+        catalog=runner.storage.catalog,
+        history=runner.storage.history,
+        schedules=runner.schedules,
+        now_ms=runner.clock.wall_ms(),
+        term=runner.engine.authority.term,
+    )
+    return applied.changes[0].job
+
+
+async def _free_occurrence(runner: Runner, job: Job) -> Occurrence:
+    """A manual run takes the next free millisecond."""
+    occurrence = Occurrence(
+        job_id=job.id,
+        scheduled_at_ms=runner.clock.wall_ms(),
+        attempt=0,
+        job_version=job.version,
+        trigger=Trigger.MANUAL,
+    )
+    while await runner.storage.history.run(occurrence.key) is not None:
+        occurrence = replace(occurrence, scheduled_at_ms=occurrence.scheduled_at_ms + 1)
+    return occurrence
+
+
+async def _walk(runner: Runner, occurrence: Occurrence) -> None:
+    """Puts this attempt before everything else and walks it, again where it had to be given back."""
+    engine = runner.engine
+    while True:
+        term = engine.authority.term
+        if term is None or not await engine.dispatcher.renew():
+            raise LockHeldError("the lock was lost before the job could be run")
+        await runner.storage.queue.put([Entry(member=occurrence.member, at_ms=0)], term=term)
+        for ticket in (await engine.claimer.claim()).tickets:
+            keeper = asyncio.ensure_future(_keep(runner))
+            try:
+                await engine.line.walk(replace(ticket, due_at_ms=ticket.claimed_at_ms))
+            finally:
+                keeper.cancel()
+        run = await runner.storage.history.run(occurrence.key)
+        if run is not None and (run.status.terminal or run.status is RunStatus.RETRYING):
+            return
+        await runner.clock.sleep(50)
+
+
+async def _keep(runner: Runner) -> None:
+    """Keeps lock and lease while the job runs."""
+    engine = runner.engine
+    while True:
+        await runner.clock.sleep(engine.parts.tuning.renew_ms)
+        await engine.dispatcher.renew()
+        await engine.leases.extend()

@@ -1,0 +1,1 @@
+"""A cronpad sink that writes greetings: an example of a complete plugin."""

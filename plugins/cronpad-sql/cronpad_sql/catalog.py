@@ -1,0 +1,114 @@
+"""Control in SQLite: jobs, their versions, and the record of the holder."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from cronpad_core.api import (
+    Job,
+    JobStatus,
+    JobVersion,
+    JobWrite,
+    Millis,
+    Move,
+    MoveAnswer,
+    MoveKind,
+    StaleWriteError,
+)
+from cronpad_sql import catalog_rows as sql
+from cronpad_sql.terms import SqliteTerms, require_term
+
+__all__ = ["SqliteCatalog"]
+
+
+class SqliteCatalog(SqliteTerms):
+    """Jobs and versions in ``cronpad.db``."""
+
+    async def job(self, job_id: str) -> Job | None:
+        """One job by id, deleted ones included."""
+        found = await self._jobs(sql.SELECT_BY_ID, job_id)
+        return found[0] if found else None
+
+    async def jobs(self, *, statuses: Collection[JobStatus] | None = None, after: str = "", limit: int = 1_000) -> list[Job]:
+        """A page of jobs in the order of ids."""
+        if statuses is None:
+            return await self._jobs(sql.SELECT_PAGE, after, max(limit, 0))
+        return await self._jobs(sql.SELECT_PAGE_IN, after, sql.statuses_json(list(statuses)), max(limit, 0))
+
+    async def jobs_named(self, name: str) -> list[Job]:
+        """Jobs of this name that are not deleted, in the order of ids."""
+        return await self._jobs(sql.SELECT_BY_NAME, name)
+
+    async def overdue(self, *, before_ms: Millis, limit: int) -> list[Job]:
+        """Active jobs that are due before ``before_ms``, oldest first; an index makes the cost follow what is found."""
+        return await self._jobs(sql.SELECT_OVERDUE, before_ms, max(limit, 0))
+
+    async def _jobs(self, statement: str, *values: object) -> list[Job]:
+        return await self._reader.run(lambda db: [sql.job_of(row) for row in db.execute(statement, values).fetchall()])
+
+    async def write(self, writes: Sequence[JobWrite], *, term: int | None) -> None:
+        """Stores job changes, all or nothing. (C2, C5)"""
+        await self._lane.run(partial(_write, writes=writes, term=term))
+
+    async def move(self, moves: Sequence[Move]) -> list[MoveAnswer]:
+        """Advances jobs by compare-and-set, one answer for each; a refused term refuses all. (C3, C4)"""
+        return await self._lane.run_bulk(_move_all, moves)
+
+    async def versions(self, job_id: str) -> list[JobVersion]:
+        """All versions of a job, oldest first. (C5)"""
+        return await self._versions(sql.SELECT_VERSIONS, job_id)
+
+    async def ended_versions(self, *, limit: int) -> list[JobVersion]:
+        """Versions that ended with open slots and are owed to the ledger, in the order of their ends."""
+        return await self._versions(sql.SELECT_OWED, max(limit, 0))
+
+    async def _versions(self, statement: str, *values: object) -> list[JobVersion]:
+        return await self._reader.run(lambda db: [sql.version_of(row) for row in db.execute(statement, values).fetchall()])
+
+    async def mark_ledgered(self, versions: Sequence[JobVersion]) -> None:
+        """Forgets what was owed, where it still ends as the caller saw it."""
+        rows = [(one.job_id, one.version, one.valid_from_ms, one.valid_until_ms, one.open_from_ms) for one in versions]
+
+        def mark(db: sqlite3.Connection) -> None:
+            db.executemany(sql.MARK_LEDGERED, rows)
+
+        await self._lane.run(mark)
+
+
+def _write(db: sqlite3.Connection, *, writes: Sequence[JobWrite], term: int | None) -> None:
+    if term is not None:
+        require_term(db, term)
+    for write in writes:
+        job = write.job
+        stored = db.execute(sql.SELECT_BY_ID, (job.id,)).fetchone()
+        if not sql.same_job(stored, write.expected):
+            raise StaleWriteError(f"job {job.id} is not as it was read")
+        if stored is not None and job.version < stored[2]:
+            raise ValueError(f"job {job.id}: version {job.version} after {stored[2]}")
+        for version in (write.ends, write.begins):
+            if version is not None:
+                db.execute(sql.PUT_VERSION, sql.version_row(version))
+        db.execute(sql.PUT_JOB, sql.job_row(job))
+
+
+def _move_all(db: sqlite3.Connection, moves: Sequence[Move]) -> list[MoveAnswer]:
+    for term in {move.term for move in moves}:
+        require_term(db, term)
+    return [_move(db, move) for move in moves]
+
+
+def _move(db: sqlite3.Connection, move: Move) -> MoveAnswer:
+    replay = move.replay
+    until_ms, then_ms = (None, None) if replay is None else (replay.until_ms, replay.then_ms)
+    key = (move.job_id, move.version, move.clock_epoch, move.from_ms)
+    moved = db.execute(sql.MOVE, (move.to_ms, until_ms, then_ms, *key)).fetchall()
+    if moved:
+        return MoveAnswer(kind=MoveKind.MOVED, job=sql.job_of(moved[0]))
+    row = db.execute(sql.SELECT_BY_ID, (move.job_id,)).fetchone()
+    job = None if row is None else sql.job_of(row)
+    same = job is not None and job.status is JobStatus.ACTIVE
+    if job is None or not same or (job.version, job.clock_epoch) != (move.version, move.clock_epoch):
+        return MoveAnswer(kind=MoveKind.CHANGED, job=job)
+    return MoveAnswer(kind=MoveKind.ALREADY, job=job)

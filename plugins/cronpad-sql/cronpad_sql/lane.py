@@ -1,0 +1,264 @@
+"""The lane of a file: the only thread that writes it, and what is waiting shares one commit."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from cronpad_core.api import StoreError
+from cronpad_sql.errands import Errand, Errands
+from cronpad_sql.faults import is_damage, is_ioerr, store_error
+
+__all__ = ["Lane", "Reader"]
+
+_BATCH_S = 0.005
+_IDLE_S = 30.0
+_WAL_BYTES = 4 << 20
+
+
+class _BatchLostError(Exception):
+    """SQLite rolled the whole transaction back by itself; ``error`` is what every caller in it gets."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(slots=True, eq=False)
+class Lane(Errands):
+    """Runs what waits as one immediate transaction, at most ``batch_limit`` requests or 5 ms of work.
+
+    Each operation is all or nothing on its own: one that raises leaves no trace and fails alone. Answers are given after the
+    commit. ``on_rollback`` is called whenever something that an operation wrote was undone. ``on_damage`` is told of damage.
+    """
+
+    path: Path = Path()
+    batch_limit: int = 500
+    on_rollback: Callable[[], None] | None = None
+    on_damage: Callable[[], None] | None = None
+    checkpoints: bool = True
+    _unchecked: bool = False
+
+    def serve(self, first: Errand) -> None:
+        """One transaction."""
+        if first.alone:
+            self._serve_alone(first)
+            return
+        done: list[Errand] = []
+        failed: list[Errand] = []
+        try:
+            db = self._begin()
+        except sqlite3.Error as error:
+            # Whoever waited behind this one would wait as long again for the same lock.
+            waiting = [first, *(errand for errand in self.drain(self.batch_limit) if errand is not None and not errand.alone)]
+            gone = set(map(id, waiting))
+            kept = [errand for errand in self.backlog if id(errand) not in gone]
+            self.backlog.clear()
+            self.backlog.extend(kept)
+            self.settle(waiting, self._translated(error))
+            return
+        try:
+            self._fill(db, first, done, failed)
+            db.execute("COMMIT")
+        except _BatchLostError as lost:
+            self._undo(db)
+            self._fail(done, failed, lost.error)
+            return
+        except sqlite3.Error as error:
+            self._undo(db)
+            self._fail(done, failed, self._translated(error, committing=True))
+            return
+        self._unchecked = True
+        self.settle(done + failed)
+        self._checkpoint_if_large()
+
+    def _fail(self, done: list[Errand], failed: list[Errand], error: BaseException) -> None:
+        for errand in done:
+            errand.error = error
+        self.settle(done + failed)
+
+    def _fill(self, db: sqlite3.Connection, first: Errand, done: list[Errand], failed: list[Errand]) -> None:
+        until = perf_counter() + _BATCH_S
+        errand: Errand | None = first
+        count = 0
+        while errand is not None:
+            group = self._group(errand, self.batch_limit - count)
+            count += sum(max(1, len(one.requests)) for one in group)
+            self._apply(db, group, done, failed)
+            if count >= self.batch_limit or perf_counter() >= until:
+                return
+            waiting = self.drain(self.batch_limit)
+            if not waiting or waiting[0] is None or waiting[0].alone:
+                return
+            errand = waiting.popleft()
+
+    def _group(self, first: Errand, room: int) -> list[Errand]:
+        """``first`` with the errands right behind it that ask the same of other requests."""
+        group = [first]
+        if first.bulk is None:
+            return group
+        room -= len(first.requests)
+        waiting = self.drain(self.batch_limit)
+        while waiting and (behind := waiting[0]) is not None and behind.bulk is first.bulk and len(behind.requests) <= room:
+            group.append(behind)
+            room -= len(behind.requests)
+            waiting.popleft()
+        return group
+
+    def _apply(self, db: sqlite3.Connection, group: list[Errand], done: list[Errand], failed: list[Errand]) -> None:
+        guarded = bool(done)  # alone in the transaction, the transaction itself is the guard
+        if guarded:
+            db.execute("SAVEPOINT item")
+        try:
+            _carry_out(db, group)
+        except sqlite3.Error as error:
+            translated = self._translated(error)
+            if not db.in_transaction or is_ioerr(error) or is_damage(error):
+                done.extend(group)
+                raise _BatchLostError(translated) from error
+            self._undo_item(db, guarded)
+            self._after_failure(db, group, done, failed, translated)
+        except BaseException as error:
+            self._undo_item(db, guarded)
+            self._after_failure(db, group, done, failed, error)
+        else:
+            if guarded:
+                db.execute("RELEASE item")
+            done.extend(group)
+
+    def _after_failure(
+        self, db: sqlite3.Connection, group: list[Errand], done: list[Errand], failed: list[Errand], error: BaseException
+    ) -> None:
+        if len(group) == 1:
+            group[0].error = error
+            failed.append(group[0])
+            return
+        for one in group:
+            self._apply(db, [one], done, failed)
+
+    def _undo_item(self, db: sqlite3.Connection, guarded: bool) -> None:
+        if self.on_rollback is not None:
+            self.on_rollback()
+        try:
+            if guarded:
+                db.execute("ROLLBACK TO item")
+                db.execute("RELEASE item")
+            else:
+                db.execute("ROLLBACK")
+                db.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise _BatchLostError(self._translated(error)) from error
+
+    def _undo(self, db: sqlite3.Connection) -> None:
+        if self.on_rollback is not None:
+            self.on_rollback()
+        if self.db is None:
+            return
+        try:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        except sqlite3.Error:
+            self.drop_connection()
+
+    def _begin(self) -> sqlite3.Connection:
+        db = self.connection()
+        db.execute("BEGIN IMMEDIATE")
+        return db
+
+    def _serve_alone(self, errand: Errand) -> None:
+        try:
+            assert errand.run is not None
+            errand.answer = errand.run(self.connection())
+        except sqlite3.Error as error:
+            errand.error = self._translated(error)
+        except BaseException as error:
+            errand.error = error
+        if self.db is not None and self.db.in_transaction:
+            self._undo(self.db)
+        self.settle([errand])
+
+    def _translated(self, error: sqlite3.Error, *, committing: bool = False) -> BaseException:
+        if is_damage(error) and self.on_damage is not None:
+            self.on_damage()
+        if is_ioerr(error):
+            # After a failed write or sync nobody knows what the page cache holds: the next use reads the file anew.
+            self.drop_connection()
+        return store_error(error, self.file, committing=committing) or error
+
+    # Checkpoints: by this thread alone, after the callers have their answers.
+
+    def _wal_bytes(self) -> int:
+        try:
+            return os.stat(f"{self.path}-wal").st_size
+        except OSError:
+            return 0
+
+    def _checkpoint_if_large(self) -> None:
+        if self._wal_bytes() > _WAL_BYTES:
+            self._checkpoint("PASSIVE")
+
+    def _checkpoint(self, kind: str) -> None:
+        if self.db is None or not self.checkpoints:
+            return
+        try:
+            self.db.execute(f"PRAGMA wal_checkpoint({kind})").fetchall()
+            self._unchecked = False
+        except sqlite3.Error as error:
+            self._translated(error)
+
+    def idle_for(self) -> float | None:
+        """Half a minute after the last commit the log is copied into the file."""
+        return _IDLE_S if self._unchecked else None
+
+    def idle(self) -> None:
+        """Copies the log into the file."""
+        self._checkpoint("PASSIVE")
+
+    def ended(self) -> None:
+        """Leaves everything in the file itself."""
+        self._checkpoint("TRUNCATE")
+
+
+@dataclass(slots=True, eq=False)
+class Reader(Errands):
+    """Reads on a connection of its own, each operation on one snapshot; it never waits for the lane."""
+
+    def serve(self, first: Errand) -> None:
+        """One operation."""
+        try:
+            db = self.connection()
+            db.execute("BEGIN")
+            assert first.run is not None
+            first.answer = first.run(db)
+        except sqlite3.Error as error:
+            first.error = store_error(error, self.file) or error
+            self.drop_connection()
+        except StoreError as error:
+            first.error = error
+            self.drop_connection()
+        except BaseException as error:
+            first.error = error
+        if self.db is not None and self.db.in_transaction:
+            try:
+                self.db.execute("ROLLBACK")
+            except sqlite3.Error:
+                self.drop_connection()
+        self.settle([first])
+
+
+def _carry_out(db: sqlite3.Connection, group: list[Errand]) -> None:
+    first = group[0]
+    if first.bulk is None:
+        assert first.run is not None
+        first.answer = first.run(db)
+        return
+    requests = first.requests if len(group) == 1 else [one for errand in group for one in errand.requests]
+    answers = list(first.bulk(db, requests))
+    at = 0
+    for errand in group:
+        errand.answer = answers[at : at + len(errand.requests)]
+        at += len(errand.requests)

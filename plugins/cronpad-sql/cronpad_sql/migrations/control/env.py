@@ -1,0 +1,15 @@
+"""Run by Alembic, never imported: ``cronpad_sql.migrate`` hands in the connection and owns the transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from cronpad_sql import schema
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=schema.control,
+    transactional_ddl=False,
+    render_as_batch=True,
+)
+context.run_migrations()

@@ -1,0 +1,195 @@
+"""The tables of the three files. Control and history come to this by migrations, the queue is made as it stands here."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text, UniqueConstraint, text
+
+__all__ = ["control", "history", "queue"]
+
+control = MetaData()
+history = MetaData()
+queue = MetaData()
+
+
+def _term(metadata: MetaData) -> None:
+    """The record of the holder: one row whose shape never changes, so that every version can read it."""
+    Table(
+        "term",
+        metadata,
+        Column("id", Integer, primary_key=True),
+        Column("term", Integer, nullable=False),
+        Column("holder", Text),
+        Column("released", Integer, nullable=False),
+    )
+
+
+_term(control)
+_term(history)
+
+# ------------------------------------------------------------------------------------------------------------- control
+
+Table(
+    "workspaces",
+    control,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    control,
+    Column("id", Text, primary_key=True),
+    Column("origin", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("next_run_at", Integer),
+    Column("valid_from", Integer, nullable=False),
+    Column("replay_until", Integer),
+    Column("replay_then", Integer),
+    Column("clock_epoch", Integer, nullable=False),
+    Column("paused_reason", Text),
+    Column("paused_until", Integer),
+)
+Index("jobs_by_name", jobs.c.name)
+Index("jobs_by_next_run", jobs.c.next_run_at, jobs.c.id, sqlite_where=text("status = 'active' AND next_run_at IS NOT NULL"))
+
+job_versions = Table(
+    "job_versions",
+    control,
+    Column("job_id", Text, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("spec", Text, nullable=False),
+    Column("valid_from", Integer, nullable=False),
+    Column("valid_until", Integer),
+    Column("open_from", Integer),
+    Column("owed", Integer, nullable=False),  # 1 while the ledger lacks the slots that this version left open
+)
+Index("job_versions_owed", job_versions.c.valid_until, job_versions.c.job_id, sqlite_where=text("owed = 1"))
+
+# ------------------------------------------------------------------------------------------------------------- history
+
+Table(
+    "specs",
+    history,
+    Column("id", Integer, primary_key=True),
+    Column("job_id", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    UniqueConstraint("job_id", "version", "hash", name="specs_by_content"),
+)
+
+runs = Table(
+    "runs",
+    history,
+    Column("seq", Integer, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("job_id", Text, nullable=False),
+    Column("scheduled_at", Integer, nullable=False),
+    Column("trigger", Text, nullable=False),
+    Column("job_version", Integer, nullable=False),
+    Column("spec_id", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("slot_at", Integer, nullable=False),
+    Column("created_at", Integer, nullable=False),
+    Column("opened_at", Integer),
+    Column("finished_at", Integer),
+    Column("retry_attempt", Integer),
+    Column("retry_at", Integer),
+    Column("retry_of", Text),
+    Column("skip_reason", Text),
+    Column("reason", Text, nullable=False),
+    Column("redeliveries", Integer, nullable=False),
+    Column("clean", Integer, nullable=False),
+    Column("cancel_requested", Integer, nullable=False),
+    Column("ended", Integer, nullable=False),  # 1 for a terminal status
+    UniqueConstraint("job_id", "scheduled_at", "trigger", name="runs_by_key"),
+    UniqueConstraint("id", name="runs_by_id"),
+)
+Index("runs_unfinished", runs.c.job_id, runs.c.status, sqlite_where=text("ended = 0"))
+Index("runs_by_creation", runs.c.created_at, runs.c.id)
+Index("runs_of_job", runs.c.job_id, runs.c.created_at, runs.c.id)
+
+Table(
+    "attempts",
+    history,
+    Column("run_seq", Integer, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("fence", Integer, primary_key=True),
+    Column("status", Text, nullable=False),
+    Column("due_at", Integer, nullable=False),
+    Column("claimed_at", Integer, nullable=False),
+    Column("opened_at", Integer, nullable=False),
+    Column("sent_at", Integer),
+    Column("finished_at", Integer),
+    Column("held_since", Integer),
+    Column("reason", Text, nullable=False),
+    Column("exit_code", Integer),
+    Column("facts", Text),
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "outputs",
+    history,
+    Column("run_seq", Integer, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("fence", Integer, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("head", LargeBinary, nullable=False),
+    Column("tail", LargeBinary, nullable=False),
+)
+
+Table(
+    "ranges",
+    history,
+    Column("job_id", Text, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("first_at", Integer, primary_key=True),  # ranges of a version never overlap, so the kind adds nothing to the key
+    Column("last_at", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# --------------------------------------------------------------------------------------------------------------- queue
+
+Table(
+    "meta",
+    queue,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+due = Table(
+    "due",
+    queue,
+    Column("member", Text, primary_key=True),
+    Column("at", Integer, nullable=False),
+    Column("fence", Integer),  # of the lease that the reaper ended
+    Column("held_since", Integer),
+    sqlite_with_rowid=False,
+)
+Index("due_in_order", due.c.at, due.c.member)
+
+inflight = Table(
+    "inflight",
+    queue,
+    Column("member", Text, primary_key=True),
+    Column("at", Integer, nullable=False),  # lease time: when the lease ends
+    Column("owner", Text, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("due_at", Integer, nullable=False),
+    Column("held_since", Integer),
+    sqlite_with_rowid=False,
+)
+Index("inflight_in_order", inflight.c.at, inflight.c.member)
+Index("inflight_by_fence", inflight.c.owner, inflight.c.fence)
