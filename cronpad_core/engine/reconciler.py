@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from cronpad_core.domain.errors import ScheduleError
 from cronpad_core.domain.events import EntriesRepaired

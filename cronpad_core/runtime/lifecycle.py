@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import signal
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from cronpad_core.ports.misfire import MisfirePolicy
 from cronpad_core.runtime.clock import SystemClock
 from cronpad_core.runtime.compose import Engine, Parts, compose
 from cronpad_core.runtime.drain import Drain
+from cronpad_core.runtime.health import Pulse, write_pulse
 from cronpad_core.runtime.loops import Loops
 from cronpad_core.runtime.schedules import ScheduleBook
 from cronpad_core.runtime.sinks import HostSinks
@@ -143,11 +145,15 @@ class Runner:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         running = asyncio.ensure_future(self.loops.run())
-        helpers = [asyncio.ensure_future(self._stop.wait()), asyncio.ensure_future(self._tell_started())]
+        helpers = [
+            asyncio.ensure_future(self._stop.wait()),
+            asyncio.ensure_future(self._tell_started()),
+            asyncio.ensure_future(self._beat()),
+        ]
         if self._options.exit_when_idle:
             helpers.append(asyncio.ensure_future(self._until_idle()))
         try:
-            waiting = {running, helpers[0], *helpers[2:]}
+            waiting = {running, helpers[0], *helpers[3:]}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 await running
@@ -175,12 +181,38 @@ class Runner:
         ):
             self._listener.note(line)
         interrupted = await self._drain.run()
+        if self.engine.authority.term is not None:
+            self._pulse("stopped")
         await self.engine.dispatcher.give_back()
         self._emit(
             DispatcherChanged(
                 state="stopped", term=None, reason=f"{interrupted} deliveries were interrupted" if interrupted else ""
             )
         )
+
+    async def _beat(self) -> None:
+        """Leaves a pulse beside the state while this process is the active one; a standby writes nothing."""
+        await self._active_once.wait()
+        while True:
+            if self.loops.active.is_set():
+                self._pulse("active")
+            await self.clock.sleep(self.engine.parts.tuning.renew_ms)
+
+    def _pulse(self, dispatcher: str) -> None:
+        directory, tuning = self.storage.directory, self.engine.parts.tuning
+        if directory is None:
+            return
+        pulse = Pulse(
+            dispatcher=dispatcher,
+            pid=os.getpid(),
+            term=self.engine.authority.term,
+            boot_id=self.clock.boot_id(),
+            beat_boot_ms=self.clock.boot_ms(),
+            fresh_for_ms=tuning.lock_ttl_ms,
+            failing=tuple(sorted(self.engine.patience.failing)),
+            running=len(self.engine.holdings),
+        )
+        write_pulse(directory, pulse)
 
     async def _tell_started(self) -> None:
         await self._active_once.wait()

@@ -13,9 +13,9 @@ from cronpad_core.cli.main import cli
 
 HEAD = """# Commands
 
-`cronpad FILE` is `cronpad run FILE`. Results go to standard output, messages to standard error; every command ends with one of
-the [exit codes](exit-codes.md). With `--json`, a command prints one document `{"schema": "cronpad.<what>/1", "items": […]}`, times in
-RFC 3339 with an offset. The options of `cronpad` itself may stand before or after a command's name.
+`cronpad FILE` is `cronpad run FILE`. Results go to standard output, messages to standard error; every command ends with
+one of the [exit codes](exit-codes.md). With `--json`, a command prints one document `{"schema": "cronpad.<what>/1",
+"items": […]}`, times in RFC 3339 with an offset. The options of `cronpad` itself may stand before or after a command's name.
 """
 
 

@@ -48,8 +48,8 @@ def module_name(path: Path) -> str:
 
 
 def shipped_modules() -> tuple[str, ...]:
-    """The dotted name of every module that is shipped."""
-    return tuple(module_name(path) for path in shipped_files())
+    """The dotted name of every module that is shipped; Alembic's ``env.py`` are scripts that only Alembic can run."""
+    return tuple(module_name(path) for path in shipped_files() if not path.match("migrations/*/env.py"))
 
 
 def source_path() -> str:

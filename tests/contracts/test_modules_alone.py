@@ -59,6 +59,8 @@ if threading.active_count() != 1:
 print(json.dumps(deeds))
 """
 
+pytestmark = pytest.mark.timeout(300)  # the first test waits for all interpreters
+
 MODULES = house.shipped_modules()
 
 

@@ -31,7 +31,10 @@ __all__ = [
 
 Row = Sequence[Any]
 
-_JOB = "id, origin, version, status, spec, next_run_at, valid_from, replay_until, replay_then, clock_epoch, paused_reason, paused_until"
+_JOB = (
+    "id, origin, version, status, spec, next_run_at, valid_from, replay_until, replay_then, clock_epoch, "
+    "paused_reason, paused_until"
+)
 _VERSION = "job_id, version, spec, valid_from, valid_until, open_from"
 
 SELECT_BY_ID = f"SELECT {_JOB} FROM jobs WHERE id = ?"

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from cronpad_core.api import (
     MOVES,
     Attempt,
-    AttemptStatus,
     EndRequest,
     OpenDecision,
     OpenRequest,
     RangeRequest,
     RecordAnswer,
-    RecordKind,
     RecordRequest,
     Run,
     RunKey,
@@ -28,12 +25,11 @@ from cronpad_core.api import (
 from cronpad_sql import history_rows as sql
 from cronpad_sql.history_open import Opener
 from cronpad_sql.history_ranges import add_ranges
+from cronpad_sql.history_record import record_all
 from cronpad_sql.lane import Lane, Reader
 from cronpad_sql.terms import SqliteTerms
 
 __all__ = ["SqliteHistory"]
-
-_REPLACEABLE = frozenset({AttemptStatus.RUNNING, AttemptStatus.INTERRUPTED, AttemptStatus.STALE})
 
 
 class SqliteHistory(SqliteTerms):
@@ -54,7 +50,7 @@ class SqliteHistory(SqliteTerms):
         for request in requests:
             if request.status not in MOVES[RunStatus.RUNNING]:
                 raise ValueError(f"a run that is running cannot become {request.status.value}")
-        return await self._lane.run_bulk(_record_all, requests)
+        return await self._lane.run_bulk(record_all, requests)
 
     async def raise_fence(self, key: RunKey, *, attempt: int, old: int, new: int) -> bool:
         """Moves a running run, and its attempt row, from fence ``old`` to ``new``. (H7)"""
@@ -146,43 +142,3 @@ class SqliteHistory(SqliteTerms):
     async def latest_version(self, job_id: str) -> int:
         """The highest version that any row of the job names."""
         return await self._reader.run(lambda db: int(db.execute(sql.LATEST_VERSION, (job_id,)).fetchone()[0]))
-
-
-def _record_all(db: sqlite3.Connection, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:
-    return [_record(db, request) for request in requests]
-
-
-def _record(db: sqlite3.Connection, request: RecordRequest) -> RecordAnswer:
-    key, attempt = request.key, request.attempt
-    row = db.execute(sql.RUN_BY_KEY, (key.job_id, key.scheduled_at_ms, key.trigger.value)).fetchone()
-    if row is None:
-        return RecordAnswer(kind=RecordKind.STALE, status=None)
-    seq, run = row[0], sql.run_of(row)
-    there = db.execute(sql.ATTEMPT_STATE, (seq, attempt.attempt, attempt.fence)).fetchone()
-    known = None if there is None else AttemptStatus(there[0])
-    if known not in (None, AttemptStatus.RUNNING) and (known, there[1]) == (attempt.status, attempt.finished_at_ms):
-        pending = run.status is RunStatus.RETRYING and run.attempt == attempt.attempt
-        return RecordAnswer(kind=RecordKind.ALREADY, status=run.status, retry=run.retry if pending else None)
-    if run.status is not RunStatus.RUNNING or (run.attempt, run.fence) != (attempt.attempt, attempt.fence):
-        if known is None or known in _REPLACEABLE:
-            _put_attempt(db, seq, attempt, AttemptStatus.STALE)
-        return RecordAnswer(kind=RecordKind.STALE, status=run.status)
-    _put_attempt(db, seq, attempt, attempt.status)
-    db.execute(sql.SET_RUN, sql.run_change(seq, _after(run, request)))
-    return RecordAnswer(kind=RecordKind.RECORDED, status=request.status, retry=request.retry)
-
-
-def _put_attempt(db: sqlite3.Connection, seq: int, attempt: Attempt, status: AttemptStatus) -> None:
-    db.execute(sql.PUT_ATTEMPT, sql.attempt_row(seq, attempt, status))
-    db.execute(sql.DROP_OUTPUTS, (seq, attempt.attempt, attempt.fence))
-    if attempt.output:
-        db.executemany(sql.ADD_OUTPUT, sql.output_rows(seq, attempt))
-
-
-def _after(run: Run, request: RecordRequest) -> Run:
-    attempt = request.attempt
-    if request.status is RunStatus.RUNNING:
-        return replace(run, clean=True)
-    if request.status is RunStatus.RETRYING:
-        return replace(run, status=RunStatus.RETRYING, retry=request.retry)
-    return replace(run, status=request.status, retry=None, reason=attempt.reason, finished_at_ms=attempt.finished_at_ms)

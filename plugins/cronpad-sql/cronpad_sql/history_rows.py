@@ -33,17 +33,18 @@ ADD_SPEC = "INSERT INTO specs (job_id, version, hash, spec) VALUES (?, ?, ?, ?)"
 # ---------------------------------------------------------------------------------------------------------------- runs
 
 _RUN = (
-    "r.seq, r.spec_id, s.spec, r.id, r.job_id, r.scheduled_at, r.trigger, r.job_version, r.status, r.attempt, r.fence, r.slot_at, "
-    "r.created_at, r.opened_at, r.finished_at, r.retry_attempt, r.retry_at, r.retry_of, r.skip_reason, r.reason, r.redeliveries, "
-    "r.clean, r.cancel_requested"
+    "r.seq, r.spec_id, s.spec, r.id, r.job_id, r.scheduled_at, r.trigger, r.job_version, r.status, r.attempt, r.fence, "
+    "r.slot_at, r.created_at, r.opened_at, r.finished_at, r.retry_attempt, r.retry_at, r.retry_of, r.skip_reason, r.reason, "
+    "r.redeliveries, r.clean, r.cancel_requested"
 )
 _FROM = f"SELECT {_RUN} FROM runs r JOIN specs s ON s.id = r.spec_id"
 
 RUN_BY_KEY = f"{_FROM} WHERE r.job_id = ? AND r.scheduled_at = ? AND r.trigger = ?"
 RUN_BY_ID = f"{_FROM} WHERE r.id = ?"
 RUNS_BY_KEYS = (
-    f"SELECT {_RUN} FROM json_each(?) k CROSS JOIN runs r ON r.job_id = json_extract(k.value, '$[0]') AND r.scheduled_at = json_extract(k.value, '$[1]') "
-    "AND r.trigger = json_extract(k.value, '$[2]') JOIN specs s ON s.id = r.spec_id"
+    f"SELECT {_RUN} FROM json_each(?) k CROSS JOIN runs r ON r.job_id = json_extract(k.value, '$[0]') "
+    "AND r.scheduled_at = json_extract(k.value, '$[1]') AND r.trigger = json_extract(k.value, '$[2]') "
+    "JOIN specs s ON s.id = r.spec_id"
 )
 RUNNING_BY_JOBS = (
     "SELECT j.value, (SELECT count(*) FROM runs WHERE ended = 0 AND job_id = j.value AND status = 'running') FROM json_each(?) j"
@@ -57,6 +58,14 @@ SET_RUN = (
     "UPDATE runs SET status = ?, attempt = ?, fence = ?, opened_at = ?, finished_at = ?, retry_attempt = ?, retry_at = ?, "
     "skip_reason = ?, reason = ?, redeliveries = ?, clean = ?, cancel_requested = ?, ended = ? WHERE seq = ?"
 )
+STATE = (
+    "SELECT r.seq, r.status, r.attempt, r.fence, r.retry_attempt, r.retry_at, a.status, a.finished_at FROM runs r "
+    "LEFT JOIN attempts a ON a.run_seq = r.seq AND a.attempt = ? AND a.fence = ? "
+    "WHERE r.job_id = ? AND r.scheduled_at = ? AND r.trigger = ?"
+)
+FINISH = "UPDATE runs SET status = ?, reason = ?, finished_at = ?, retry_attempt = NULL, retry_at = NULL, ended = 1 WHERE seq = ?"
+RETRY = "UPDATE runs SET status = 'retrying', retry_attempt = ?, retry_at = ? WHERE seq = ?"
+MARK_CLEAN = "UPDATE runs SET clean = 1 WHERE seq = ?"
 RAISE_RUN = (
     "UPDATE runs SET fence = ?4 WHERE job_id = ?1 AND scheduled_at = ?2 AND trigger = ?3 AND attempt = ?5 AND fence = ?6 "
     "AND status = 'running' AND ?4 >= ?6 RETURNING seq"
@@ -177,7 +186,6 @@ OPEN_ATTEMPT = (
 )
 PUT_ATTEMPT = f"INSERT OR REPLACE INTO attempts (run_seq, {_ATTEMPT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INTERRUPT = "UPDATE attempts SET status = 'interrupted', finished_at = ? WHERE run_seq = ? AND status = 'running' AND fence <> ?"
-ATTEMPT_STATE = "SELECT status, finished_at FROM attempts WHERE run_seq = ? AND attempt = ? AND fence = ?"
 RAISE_ATTEMPT = "UPDATE OR REPLACE attempts SET fence = ? WHERE run_seq = ? AND attempt = ? AND fence = ?"
 RAISE_OUTPUTS = "UPDATE OR REPLACE outputs SET fence = ? WHERE run_seq = ? AND attempt = ? AND fence = ?"
 ATTEMPTS = f"SELECT {_ATTEMPT} FROM attempts WHERE run_seq = (SELECT seq FROM runs WHERE id = ?) ORDER BY attempt, fence"
@@ -243,8 +251,9 @@ ADD_RANGE = f"INSERT INTO ranges ({_RANGE}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 RANGES = f"SELECT {_RANGE} FROM ranges WHERE job_id = ? ORDER BY version, first_at"
 RANGES_WITHIN = "SELECT first_at, last_at FROM ranges WHERE job_id = ? AND version = ? AND first_at <= ? AND last_at >= ?"
 COVERED = (
-    "SELECT k.key FROM json_each(?) k WHERE (SELECT last_at FROM ranges WHERE job_id = json_extract(k.value, '$[0]') AND version = json_extract(k.value, '$[1]') "
-    "AND first_at <= json_extract(k.value, '$[2]') ORDER BY first_at DESC LIMIT 1) >= json_extract(k.value, '$[2]')"
+    "SELECT k.key FROM json_each(?) k WHERE (SELECT last_at FROM ranges WHERE job_id = json_extract(k.value, '$[0]') "
+    "AND version = json_extract(k.value, '$[1]') AND first_at <= json_extract(k.value, '$[2]') "
+    "ORDER BY first_at DESC LIMIT 1) >= json_extract(k.value, '$[2]')"
 )
 
 

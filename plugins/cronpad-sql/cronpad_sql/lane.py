@@ -17,6 +17,8 @@ __all__ = ["Lane", "Reader"]
 
 _BATCH_S = 0.005
 _IDLE_S = 30.0
+_READ_S = 5.0
+_OPCODES = 100_000
 _WAL_BYTES = 4 << 20
 
 
@@ -51,15 +53,11 @@ class Lane(Errands):
         done: list[Errand] = []
         failed: list[Errand] = []
         try:
-            db = self._begin()
+            db = self.connection()
+            db.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             # Whoever waited behind this one would wait as long again for the same lock.
-            waiting = [first, *(errand for errand in self.drain(self.batch_limit) if errand is not None and not errand.alone)]
-            gone = set(map(id, waiting))
-            kept = [errand for errand in self.backlog if id(errand) not in gone]
-            self.backlog.clear()
-            self.backlog.extend(kept)
-            self.settle(waiting, self._translated(error))
+            self.settle([first, *self._take_waiting()], self._translated(error))
             return
         try:
             self._fill(db, first, done, failed)
@@ -69,12 +67,25 @@ class Lane(Errands):
             self._fail(done, failed, lost.error)
             return
         except sqlite3.Error as error:
+            said = self._translated(error, committing=True)
             self._undo(db)
-            self._fail(done, failed, self._translated(error, committing=True))
+            self._fail(done, failed, said)
             return
+        except BaseException as error:
+            self._undo(db)
+            self._fail(done, failed, error)
+            raise
         self._unchecked = True
         self.settle(done + failed)
         self._checkpoint_if_large()
+
+    def _take_waiting(self) -> list[Errand]:
+        waiting: list[Errand] = []
+        backlog = self.drain(self.batch_limit)
+        while backlog and (behind := backlog[0]) is not None and not behind.alone:
+            waiting.append(behind)
+            backlog.popleft()
+        return waiting
 
     def _fail(self, done: list[Errand], failed: list[Errand], error: BaseException) -> None:
         for errand in done:
@@ -164,11 +175,6 @@ class Lane(Errands):
         except sqlite3.Error:
             self.drop_connection()
 
-    def _begin(self) -> sqlite3.Connection:
-        db = self.connection()
-        db.execute("BEGIN IMMEDIATE")
-        return db
-
     def _serve_alone(self, errand: Errand) -> None:
         try:
             assert errand.run is not None
@@ -225,10 +231,23 @@ class Lane(Errands):
 
 @dataclass(slots=True, eq=False)
 class Reader(Errands):
-    """Reads on a connection of its own, each operation on one snapshot; it never waits for the lane."""
+    """Reads on a connection of its own, each operation on one snapshot; it never waits for the lane.
+
+    A read that takes longer than 5 s is cut off: while it lasts, the log cannot be started anew and grows.
+    """
+
+    _until: float = 0.0
+
+    def connection(self) -> sqlite3.Connection:
+        """The connection of this thread, whose statements end when their time is up."""
+        if self.db is None:
+            self.db = self.connect()
+            self.db.set_progress_handler(lambda: perf_counter() > self._until, _OPCODES)
+        return self.db
 
     def serve(self, first: Errand) -> None:
         """One operation."""
+        self._until = perf_counter() + _READ_S
         try:
             db = self.connection()
             db.execute("BEGIN")

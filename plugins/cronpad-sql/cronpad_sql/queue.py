@@ -35,8 +35,9 @@ __all__ = ["SqliteQueue"]
 class SqliteQueue:
     """The queue in ``cronpad-queue.db``: one lane writes, a reader answers questions, fresh connections look at it."""
 
-    def __init__(self, path: Path, *, wall_ms: Callable[[], int], batch_limit: int) -> None:
+    def __init__(self, path: Path, *, wall_ms: Callable[[], int], batch_limit: int, read_only: bool = False) -> None:
         self._path = path
+        self._read_only = read_only
         self._wall_ms = wall_ms
         self._batch_limit = batch_limit
         self._lane: Lane | None = None
@@ -51,6 +52,8 @@ class SqliteQueue:
 
     async def open(self) -> str | None:
         """Opens what stands at the place, made sound or made anew; the answer is why it begins empty."""
+        if self._read_only:
+            raise StoreError(f"{self._path} is open for reading only")
         await self.close()
         damaged = self._damaged is not None and self._damaged == stamp_of(self._path)
         try:

@@ -33,11 +33,11 @@ DROP_HELD = "DELETE FROM inflight WHERE member = ?"
 EARLIEST = "SELECT at FROM due ORDER BY at, member LIMIT 1"
 CONTAINS = "SELECT value FROM json_each(?) WHERE value IN (SELECT member FROM due) OR value IN (SELECT member FROM inflight)"
 SCAN = (
-    "SELECT * FROM (SELECT member, at, 0, NULL, fence, held_since FROM due WHERE member > ?1 ORDER BY member LIMIT ?2) "
+    "SELECT * FROM (SELECT member, at, 0, NULL, NULL, held_since FROM due WHERE member > ?1 ORDER BY member LIMIT ?2) "
     "UNION ALL "
     "SELECT * FROM (SELECT member, at, 1, owner, fence, held_since FROM inflight WHERE member > ?1 ORDER BY member LIMIT ?2) "
     "ORDER BY 1 LIMIT ?2"
 )
-PEEK = "SELECT member, at, 0, NULL, fence, held_since FROM due ORDER BY at, member LIMIT ?"
+PEEK = "SELECT member, at, 0, NULL, NULL, held_since FROM due ORDER BY at, member LIMIT ?"
 COUNTS = "SELECT (SELECT count(*) FROM due), (SELECT count(*) FROM inflight)"
 READABLE = "SELECT 1 FROM due LIMIT 1"

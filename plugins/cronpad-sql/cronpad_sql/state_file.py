@@ -85,6 +85,11 @@ class StateFile:
                 f"{self.path} has schema {version}; this cronpad knows schemas up to {HEAD[self.kind]}. Nothing was changed",
                 hint="install the cronpad that wrote it, or restore the copy that was taken before its upgrade",
             )
+        if self._read_only and version < HEAD[self.kind]:
+            raise StateRefusedError(
+                f"{self.path} has schema {version}, which is older than {HEAD[self.kind]}",
+                hint="start 'cronpad run' once: it brings the state up to date",
+            )
         db.execute("SELECT term FROM term").fetchall()
         return False
 

@@ -51,13 +51,17 @@ class SqliteStorage:
         self._history = StateFile(places.history, FileKind.HISTORY, history_mode, batch_limit=limit, read_only=read_only)
         self.catalog: CatalogStore = SqliteCatalog(self._control.lane, self._control.reader)
         self.history: HistoryStore = SqliteHistory(self._history.lane, self._history.reader)
-        self.queue: QueueStore = SqliteQueue(places.queue, wall_ms=options.wall_ms, batch_limit=limit)
+        self.queue: QueueStore = SqliteQueue(places.queue, wall_ms=options.wall_ms, batch_limit=limit, read_only=read_only)
 
     async def open(self) -> None:
         """Opens control and history; where none of the files exists, creates both with the record of the holder only."""
         await asyncio.to_thread(self._open_files)
-        await self._control.start()
-        await self._history.start()
+        try:
+            await self._control.start()
+            await self._history.start()
+        except BaseException:
+            await self.close()
+            raise
 
     def _open_files(self) -> None:
         places = self._places
@@ -86,7 +90,7 @@ class SqliteStorage:
             if self._options.read_only:
                 raise StateRefusedError(f"{places.history} is missing")
             create_empty(places.history)
-        if self._history.begin(lambda: True if missing or began else not _used(places.history)) and not began:
+        if self._history.begin(lambda: missing or began) and not began:
             _log.error("%s was missing: a new one was begun, and the runs of the past are gone", places.history)
 
     def _may_begin(self) -> bool:
