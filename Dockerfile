@@ -13,5 +13,6 @@ USER cronpad
 WORKDIR /var/lib/cronpad
 VOLUME /var/lib/cronpad
 STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --start-period=20s CMD cronpad health || exit 1
 ENTRYPOINT ["cronpad"]
 CMD ["run", "/etc/cronpad/jobs.json"]

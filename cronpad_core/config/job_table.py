@@ -23,6 +23,7 @@ __all__ = ["JOB_KEYS", "LATER_KEYS", "RUNNER_KEYS", "JobReader"]
 RUNNER_KEYS: Final = ("timeout_ms", "max_retries", "jitter_ms")
 JOB_KEYS: Final = ("name", "id", "schedule", "command", "sink", *SHARED_KEYS)
 LATER_KEYS: Final = ("payload", "sla", "when", "depends_on")
+_LARGEST_ENV: Final = 32 * 1024
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}\Z")
 
 
@@ -43,7 +44,7 @@ class JobReader:
         name = data.get("name")
         job = name if isinstance(name, str) and name.strip() else None
         table = Table(document=self.document, path=("jobs", at), data=data, problems=self.problems, job=job)
-        before = len(self.problems.errors)
+        before = self.problems.error_count
         runner = self.runner or any(key in data for key in RUNNER_KEYS)
         table.unknown((*JOB_KEYS, *RUNNER_KEYS), later=LATER_KEYS)
         self._check_identity(table)
@@ -54,7 +55,7 @@ class JobReader:
         job_id = given_id if isinstance(given_id, str) else job_id_for(self.origin, job or "")
         schedule = read_schedule(table, shared, job_id, JOB_KEYS)
         sink = self._read_sink(table)
-        if schedule is None or sink is None or job is None or len(self.problems.errors) > before:
+        if schedule is None or sink is None or job is None or self.problems.error_count > before:
             return None
         spec = JobSpec(
             name=job,
@@ -151,6 +152,7 @@ class JobReader:
             return None
         if name == "command" and not _is_command(table, settings.get("command"), where(("command",))):
             return None
+        _check_env(table, settings.get("env"), where(("env",)))
         check_settings(table, settings, self.types.sinks[name], where, f'the sink "{name}"')
         written = self._written(table.path).get("sink")
         if isinstance(written, dict):
@@ -161,6 +163,14 @@ class JobReader:
         jobs = self.written["jobs"]
         job = jobs[int(path[1])] if isinstance(jobs, list) else None
         return job if isinstance(job, dict) else {}
+
+
+def _check_env(table: Table, env: JsonValue, at: Path) -> None:
+    """Reports an environment that is too large to be stored with each job."""
+    if isinstance(env, dict):
+        size = sum(len(name.encode()) + len(str(value).encode()) for name, value in env.items())
+        if size > _LARGEST_ENV:
+            table.problem("CP125", "env is too large", *at, label=f"{size} bytes; at most {_LARGEST_ENV} are allowed")
 
 
 def _is_command(table: Table, value: JsonValue, at: Path) -> bool:

@@ -121,8 +121,7 @@ class JobsFile:
                 return False
             if any(key in job for key in RUNNER_KEYS) or path[2:] == ("command",):
                 return True
-            sink = job.get("sink")
-            return path[2:] == ("sink", "command") and isinstance(sink, dict) and sink.get("type", "command") == "command"
+            return path[2:] == ("sink", "command")
 
         def report(path: Path, text: str, within: tuple[int, int], message: str, hint: str | None) -> None:
             self.document.unfilled.add(path)

@@ -96,15 +96,15 @@ class Problems:
     """Collects problems; nothing stops at the first."""
 
     def __init__(self, found: Iterable[Problem] = ()) -> None:
-        self._found: list[Problem] = list(found)
+        self._found: list[Problem] = []
+        self.error_count = 0
+        for problem in found:
+            self.add(problem)
 
     def add(self, problem: Problem) -> None:
         """Keeps the problem."""
         self._found.append(problem)
-
-    def extend(self, problems: Iterable[Problem]) -> None:
-        """Keeps all of them."""
-        self._found.extend(problems)
+        self.error_count += problem.severity is Severity.ERROR
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._found)
@@ -130,7 +130,7 @@ class Problems:
 
     def summary(self) -> str:
         """``2 errors in jobs.toml``."""
-        count = len(self.errors)
+        count = self.error_count
         files = list(dict.fromkeys(problem.place.file for problem in self.errors))
         where = files[0] if len(files) == 1 else f"{len(files)} files"
         return f"{count} error{'' if count == 1 else 's'} in {printable(where)}"

@@ -93,7 +93,11 @@ def read_misfire(table: Table, rule: MisfireRule, types: Types) -> MisfireRule:
         if value not in types.misfires:
             types.refuse(table, "misfire policy", value, types.misfires, "misfire")
             return rule
-        return MisfireRule(policy=value, window_ms=rule.window_ms, settings=rule.settings if value == rule.policy else {})
+        inherited = dict(rule.settings) if value == rule.policy else {}
+        model = types.misfires[value]
+        if model is not None:
+            check_settings(table, inherited, model, lambda path: ("misfire",), f'the misfire policy "{value}"')
+        return MisfireRule(policy=value, window_ms=rule.window_ms, settings=inherited)
     given = table.table("misfire", wanted="a word or a table")
     if given is None:
         return rule

@@ -110,9 +110,9 @@ class Holdings:
     def stale_others(self, occurrence: Occurrence) -> int:
         """How many deliveries of the same job still run here although their lease is lost: the store does not count them."""
         return sum(
-            holding.sending and holding.lost and holding.occurrence.job_id == occurrence.job_id
+            holding.occurrence.job_id == occurrence.job_id and holding.occurrence.key != occurrence.key
             for holding in self._by_member.values()
-            if holding.occurrence.key != occurrence.key
+            if holding.lost and holding.sending
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cronpad_core.domain.outcome import StreamCapture
+from cronpad_core.domain.timing import Millis
 
 __all__ = ["Child", "Ended", "SpawnError", "SpawnRequest", "Spawner"]
 
@@ -26,13 +27,17 @@ class SpawnError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnRequest:
-    """What to start: ``argv`` without a shell, ``env`` complete, output kept up to the given bytes at either end."""
+    """What to start: ``argv`` without a shell, ``env`` complete, output kept up to the given bytes at either end.
+
+    ``linger_ms`` is how long output is read on after the leader's end while something else holds the pipes open.
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str | None = None
     keep_head: int = 65_536
     keep_tail: int = 65_536
+    linger_ms: Millis = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,10 @@ class Child(Protocol):
     """
 
     pid: int
+
+    @property
+    def leader_ended(self) -> bool:
+        """Whether the leader is gone, so that ``wait`` only lingers."""
 
     async def wait(self) -> Ended:
         """Waits for the leader, ends what is left of its group, and answers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -57,6 +58,23 @@ def test_third_party_requirements_have_a_lower_bound(folder: Path) -> None:
     """A requirement on another project says which version it needs at least."""
     requirements = [r for r in _project(folder).get("dependencies", []) if not r.startswith("cronpad")]
     assert [requirement for requirement in requirements if ">=" not in requirement] == []
+
+
+PROVIDERS = {"ruamel": "ruamel.yaml", "pydantic_core": "pydantic"}
+"""Import name → the distribution that brings it, where the two differ by more than dashes."""
+
+DATA_ALONE = {"tzdata"}
+"""Requirements that hold no code to import."""
+
+
+@pytest.mark.parametrize("package", house.PACKAGES, ids=house.relative)
+def test_requirements_are_what_is_imported(package: Path) -> None:
+    """A distribution requires each library that it imports, and no other."""
+    imported = {name.split(".")[0] for path in package.rglob("*.py") for _, name in house.imports(path)}
+    imported -= {*sys.stdlib_module_names, package.name}
+    needed = {PROVIDERS.get(name, name.replace("_", "-")) for name in imported}
+    required = {re.split(r"[\[=<>~!;\s]", one)[0].lower() for one in _project(package.parent).get("dependencies", [])}
+    assert required - DATA_ALONE == needed
 
 
 @pytest.mark.parametrize("folder", house.PLUGINS, ids=house.relative)

@@ -121,8 +121,10 @@ def test_every_option_is_documented(path: str) -> None:
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_command_helps(path: str) -> None:
-    """Each command has a text of help."""
+    """Each command, and each of its options, has a text of help."""
     assert COMMANDS[path].help
+    options = [one for one in COMMANDS[path].params if isinstance(one, click.Option) and not one.hidden]
+    assert [option.name for option in options if not option.help] == []
 
 
 QUICK = [

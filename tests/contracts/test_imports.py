@@ -24,12 +24,10 @@ DOORS = {
     "pydantic": {"cronpad_core/api.py", "cronpad_core/builtin/", "cronpad_core/config/", "cronpad_core/host/"},
     "pydantic_core": {"cronpad_core/config/", "cronpad_core/host/"},
     "durationpy": {"cronpad_core/config/"},
-    "humanize": {"cronpad_core/cli/"},
     "ruamel": {"cronpad_core/config/"},
     "tree_sitter": {"cronpad_core/config/"},
     "tree_sitter_toml": {"cronpad_core/config/"},
     "cron_descriptor": {"cronpad_core/cli/", "cronpad_core/control/"},
-    "structlog": {"cronpad_core/runtime/"},
 }
 """Each third-party library of the core, and where it may be imported."""
 

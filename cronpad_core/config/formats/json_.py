@@ -47,14 +47,15 @@ def json_positions(text: str) -> Mapping[Path, Spans]:
 
 def _fault(error: json.JSONDecodeError, text: str) -> SyntaxFault:
     at = error.pos
-    before = text[:at].rstrip()
+    # Up to Python 3.12 the bracket is blamed, from 3.13 on the comma before it.
+    comma = at if text[at : at + 1] == "," else len(text[:at].rstrip()) - 1
+    if text[comma : comma + 1] == "," and text[comma + 1 :].lstrip()[:1] in ("}", "]"):
+        return SyntaxFault("not valid JSON: a comma before a closing bracket", comma, hint="remove it")
     hint = None
     if text[at : at + 1] == "'":
         hint = "JSON texts stand in double quotes"
     elif text[at : at + 1] in ("#", "/"):
         hint = "JSON has no comments; TOML and YAML do"
-    elif before.endswith(",") and text[at : at + 1] in ("}", "]"):
-        hint = "remove the comma before it"
     message = error.msg[0].lower() + error.msg[1:]
     return SyntaxFault(f"not valid JSON: {message}", at, hint=hint)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from cronpad_command.request import leader_has_ended
 from cronpad_core.api import SECOND, CancelSignal, Child, Ended, Millis
 
 __all__ = ["Cause", "Ending", "see_through"]
@@ -41,7 +40,7 @@ async def see_through(child: Child, *, cancel: CancelSignal, timeout_ms: Millis,
     try:
         cause = await _cause(waiting, cancel, timeout_ms)
         # A leader that ended in time may only be lingering for its output: its own exit status is the truth.
-        if cause is Cause.ITSELF or leader_has_ended(child):
+        if cause is Cause.ITSELF or child.leader_ended:
             return Ending(ended=await waiting, cause=Cause.ITSELF)
         killed = await _end(child, waiting, cancel, kill_grace_ms)
         return Ending(ended=await waiting, cause=cause, killed=killed)
@@ -73,7 +72,7 @@ async def _end(child: Child, waiting: asyncio.Future[Ended], cancel: CancelSigna
             await asyncio.wait(both, timeout=kill_grace_ms / SECOND, return_when=asyncio.FIRST_COMPLETED)
         finally:
             asked.cancel()
-        if waiting.done() or leader_has_ended(child):
+        if waiting.done() or child.leader_ended:
             return False
     child.kill()
     return True

@@ -9,9 +9,8 @@ from cronpad_command import outcomes
 from cronpad_command.environment import child_environment
 from cronpad_command.ladder import Cause, see_through
 from cronpad_command.machine import default_spawner
-from cronpad_command.request import LingeringRequest
 from cronpad_command.settings import Settings as CommandSettings
-from cronpad_core.api import Cancelled, Delivery, Outcome, SinkContext, Spawner, SpawnError
+from cronpad_core.api import Cancelled, Delivery, Outcome, SinkContext, Spawner, SpawnError, SpawnRequest
 
 __all__ = ["CommandSink"]
 
@@ -58,9 +57,9 @@ class CommandSink:
     async def close(self) -> None:
         """Nothing to do: each delivery cleans up behind itself."""
 
-    def _request(self, settings: CommandSettings, delivery: Delivery) -> LingeringRequest:
+    def _request(self, settings: CommandSettings, delivery: Delivery) -> SpawnRequest:
         command = settings.command
-        return LingeringRequest(
+        return SpawnRequest(
             argv=[_SHELL, "-c", command] if isinstance(command, str) else list(command),
             env=child_environment(self._environ, delivery, own=settings.env, clean=settings.env_mode == "clean"),
             cwd=settings.cwd,

@@ -18,7 +18,6 @@ from cronpad_command.failures import spawn_error
 from cronpad_command.group import await_gone, signal_group
 from cronpad_command.leader import ExitStatus, Leader
 from cronpad_command.pump import Pump
-from cronpad_command.request import DEFAULT_LINGER_MS, LingeringRequest
 from cronpad_core.api import SECOND, Ended, Millis, SpawnRequest
 
 __all__ = ["AsyncioChild", "AsyncioSpawner"]
@@ -112,7 +111,6 @@ class AsyncioSpawner:
 
     async def spawn(self, request: SpawnRequest) -> AsyncioChild:
         """Starts one, in a session of its own, stdin on ``/dev/null``. Raises :class:`SpawnError`."""
-        linger_ms = request.linger_ms if isinstance(request, LingeringRequest) else DEFAULT_LINGER_MS
         with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as always:
             pumps: list[Pump] = []
             writers: list[int] = []
@@ -129,7 +127,7 @@ class AsyncioSpawner:
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 raise spawn_error(error, request) from error
             on_failure.pop_all()
-        return AsyncioChild(process, tuple(pumps), linger_ms=linger_ms)
+        return AsyncioChild(process, tuple(pumps), linger_ms=request.linger_ms)
 
 
 def _start(request: SpawnRequest, stdout: int, stderr: int) -> subprocess.Popen[bytes]:

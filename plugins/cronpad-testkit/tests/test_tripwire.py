@@ -13,7 +13,7 @@ import pytest
 from cronpad_core.api import CommitUnknownError, Entry, Storage, StorageOptions, StoreBusyError
 from cronpad_core.builtin.memory import MemoryStorage
 from cronpad_testkit.clock import VirtualClock, run_virtual
-from cronpad_testkit.suites.queue_lock import take_lock
+from cronpad_testkit.suites.queue_steps import take_lock
 from cronpad_testkit.tripwire import STEPS, Call, Trip, Tripwire, freezes, raises, sleeps
 
 

@@ -144,11 +144,11 @@ error[CP100]: not valid TOML: expected ']]' at the end of an array declaration
         "jobs.json",
         '{"jobs": [\n  {"name": "a",}\n]}',
         """\
-error[CP100]: not valid JSON: expecting property name enclosed in double quotes
- ┌─ jobs.json:2:16
+error[CP100]: not valid JSON: a comma before a closing bracket
+ ┌─ jobs.json:2:15
 2 │   {"name": "a",}
-  │                ^
- = remove the comma before it""",
+  │               ^
+ = remove it""",
     ),
     "a key twice in JSON": (
         "jobs.json",

@@ -6,35 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from cronpad_core.api import Entry, LockRow, QueueLook, QueueStore, Storage, TermRefusedError
+from cronpad_core.api import Entry, LockRow, QueueStore, Storage, TermRefusedError
 from cronpad_testkit.samples import T0
+from cronpad_testkit.suites.queue_steps import TTL, acquire, lock_row, take_lock
 from cronpad_testkit.suites.storage import BuildStorage, StorageSuite, on_state, on_storage, opened
 
-__all__ = ["QueueLockSuite", "take_lock"]
-
-_TTL = 15_000
-
-
-def _row(term: int, *, token: str = "here", expires_ms: int = _TTL) -> LockRow:
-    return LockRow(token=token, term=term, expires_ms=expires_ms)
-
-
-async def _acquire(
-    queue: QueueStore, row: LockRow, *, seen: QueueLook | None = None, agreed: bool = True, epoch: str = "epoch-1"
-) -> bool:
-    look = await queue.look() if seen is None else seen
-    return await queue.acquire(row, seen=look, boot_id="boot-1", boot_base_ms=77, epoch=epoch, guard=lambda: agreed)
+__all__ = ["QueueLockSuite"]
 
 
 async def _reassert(queue: QueueStore, row: LockRow, *, agreed: bool = True) -> bool:
     return await queue.reassert(row, boot_id="boot-1", boot_base_ms=77, epoch="epoch-2", guard=lambda: agreed)
-
-
-async def take_lock(queue: QueueStore, *, term: int = 1, token: str = "here") -> LockRow:
-    """Takes the lock of an open queue under this term, as a dispatcher would."""
-    row = _row(term, token=token)
-    assert await _acquire(queue, row)
-    return row
 
 
 class QueueLockSuite(StorageSuite):
@@ -83,9 +64,9 @@ class QueueLockSuite(StorageSuite):
         look = await queue.look()
         assert (look.lock, look.term, look.boot_id, look.boot_base_ms, look.epoch) == (row, 1, "boot-1", 77, "epoch-1")
         assert await queue.verify()
-        assert await _acquire(queue, _row(2, token="there"), epoch="epoch-9")
+        assert await acquire(queue, lock_row(2, token="there"), epoch="epoch-9")
         look = await queue.look()
-        assert (look.lock, look.term, look.epoch) == (_row(2, token="there"), 2, "epoch-9")
+        assert (look.lock, look.term, look.epoch) == (lock_row(2, token="there"), 2, "epoch-9")
 
     @on_storage
     async def test_q12_the_lock_is_not_taken_from_anything_else(self, storage: Storage) -> None:
@@ -94,17 +75,17 @@ class QueueLockSuite(StorageSuite):
         nobody = await queue.look()
         row = await take_lock(queue)
         seen = await queue.look()
-        assert not await _acquire(queue, _row(2, token="there"), seen=nobody)
-        assert not await _acquire(queue, _row(2, token="there"), seen=replace(seen, identity="another"))
-        assert not await _acquire(queue, _row(2, token="there"), seen=replace(seen, identity=None))
-        assert not await _acquire(queue, _row(2, token="there"), seen=seen, agreed=False)
+        assert not await acquire(queue, lock_row(2, token="there"), seen=nobody)
+        assert not await acquire(queue, lock_row(2, token="there"), seen=replace(seen, identity="another"))
+        assert not await acquire(queue, lock_row(2, token="there"), seen=replace(seen, identity=None))
+        assert not await acquire(queue, lock_row(2, token="there"), seen=seen, agreed=False)
         assert await queue.look() == seen
-        renewed = replace(row, expires_ms=_TTL + 5_000)
+        renewed = replace(row, expires_ms=TTL + 5_000)
         assert await queue.renew(renewed, now_lease_ms=5_000, heartbeat_ms=T0)
-        assert not await _acquire(queue, _row(2, token="there"), seen=seen)
+        assert not await acquire(queue, lock_row(2, token="there"), seen=seen)
         seen = await queue.look()
         assert await queue.release_lock(token="here", term=1)
-        assert not await _acquire(queue, _row(2, token="there"), seen=seen)
+        assert not await acquire(queue, lock_row(2, token="there"), seen=seen)
         assert (await queue.look()).lock is None
 
     @on_state
@@ -113,12 +94,12 @@ class QueueLockSuite(StorageSuite):
         self.needs("shared")
         async with opened(build) as one, opened(build) as two:
             seen_one, seen_two = await one.queue.look(), await two.queue.look()
-            assert await _acquire(one.queue, _row(1, token="one"), seen=seen_one)
-            assert not await _acquire(two.queue, _row(2, token="two"), seen=seen_two)
-            assert await _acquire(two.queue, _row(2, token="two"))
+            assert await acquire(one.queue, lock_row(1, token="one"), seen=seen_one)
+            assert not await acquire(two.queue, lock_row(2, token="two"), seen=seen_two)
+            assert await acquire(two.queue, lock_row(2, token="two"))
             with pytest.raises(TermRefusedError):
                 await one.queue.put([Entry(member="m", at_ms=T0)], term=1)
-            assert not await one.queue.renew(_row(1, token="one"), now_lease_ms=0, heartbeat_ms=T0)
+            assert not await one.queue.renew(lock_row(1, token="one"), now_lease_ms=0, heartbeat_ms=T0)
             await two.queue.put([Entry(member="m", at_ms=T0)], term=2)
             assert await one.queue.contains(["m"]) == frozenset({"m"})
 
@@ -126,34 +107,34 @@ class QueueLockSuite(StorageSuite):
     async def test_q12_reassert_yields_to_a_higher_term(self, storage: Storage) -> None:
         """Q12: our row is written into a file without one, never over a higher term, another holder of ours, or the guard."""
         queue = storage.queue
-        assert not await _reassert(queue, _row(3), agreed=False)
-        assert await _reassert(queue, _row(3))
+        assert not await _reassert(queue, lock_row(3), agreed=False)
+        assert await _reassert(queue, lock_row(3))
         look = await queue.look()
-        assert (look.lock, look.term, look.boot_id, look.boot_base_ms, look.epoch) == (_row(3), 3, "boot-1", 77, "epoch-2")
+        assert (look.lock, look.term, look.boot_id, look.boot_base_ms, look.epoch) == (lock_row(3), 3, "boot-1", 77, "epoch-2")
         assert await queue.verify()
-        assert not await _reassert(queue, _row(3, token="there"))
-        assert not await _reassert(queue, _row(2, token="there"))
+        assert not await _reassert(queue, lock_row(3, token="there"))
+        assert not await _reassert(queue, lock_row(2, token="there"))
         assert await queue.release_lock(token="here", term=3)
-        assert not await _reassert(queue, _row(2))
+        assert not await _reassert(queue, lock_row(2))
         assert (await queue.look()).lock is None
 
     @on_storage
     async def test_q13_only_our_own_living_row_is_renewed(self, storage: Storage) -> None:
         """Q13: a row that has expired, is another's, of another term or gone is not renewed; ours is, with the heartbeat."""
         queue = storage.queue
-        assert not await queue.renew(_row(1), now_lease_ms=0, heartbeat_ms=T0)
+        assert not await queue.renew(lock_row(1), now_lease_ms=0, heartbeat_ms=T0)
         await take_lock(queue)
-        longer = _row(1, expires_ms=2 * _TTL)
+        longer = lock_row(1, expires_ms=2 * TTL)
         assert not await queue.renew(replace(longer, token="there"), now_lease_ms=0, heartbeat_ms=T0)
         assert not await queue.renew(replace(longer, term=2), now_lease_ms=0, heartbeat_ms=T0)
-        assert not await queue.renew(longer, now_lease_ms=_TTL, heartbeat_ms=T0)
-        assert (await queue.look()).lock == _row(1)
-        assert await queue.renew(longer, now_lease_ms=_TTL - 1, heartbeat_ms=T0 + 3)
+        assert not await queue.renew(longer, now_lease_ms=TTL, heartbeat_ms=T0)
+        assert (await queue.look()).lock == lock_row(1)
+        assert await queue.renew(longer, now_lease_ms=TTL - 1, heartbeat_ms=T0 + 3)
         look = await queue.look()
         assert (look.lock, look.heartbeat_ms) == (longer, T0 + 3)
 
     @on_storage
-    async def test_a_clean_stop_removes_its_own_row(self, storage: Storage) -> None:
+    async def test_a_clean_stop_removes_its_ownlock_row(self, storage: Storage) -> None:
         """``release_lock`` removes the row of this token and term, no other; the term stays known and its writes are refused."""
         queue = storage.queue
         await take_lock(queue, term=4)
@@ -186,7 +167,7 @@ class QueueLockSuite(StorageSuite):
         assert look.lock is None
         assert look.identity != seen.identity
         assert await queue.contains(["m"]) == frozenset()
-        assert not await _acquire(queue, _row(2), seen=seen)
+        assert not await acquire(queue, lock_row(2), seen=seen)
         assert await _reassert(queue, row)
         assert await queue.put([Entry(member="m", at_ms=T0)], term=1) == frozenset()
         assert await queue.verify()

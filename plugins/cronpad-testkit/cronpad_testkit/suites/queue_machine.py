@@ -25,7 +25,6 @@ _MEMBERS = ["a", "B", "job_1|5|0|1|s", "ü%_'"]
 _OWNERS = st.sampled_from(["here", "there"])
 _OFFSETS = st.sampled_from([-1, 0, 0, 1, 7, 40])
 _LIMITS = st.integers(0, 4)
-DR = False
 _PICKS = st.integers(0, 5)
 _ENTRIES = st.builds(lambda member, offset: (member, offset), st.sampled_from(_MEMBERS), _OFFSETS)
 
@@ -44,7 +43,7 @@ def check_against_model(new_state: NewState, *, examples: int, steps: int, shrin
         suppress_health_check=list(HealthCheck),
     )
     if not shrink:
-        run = settings(run, phases=[Phase.generate], database=None, derandomize=DR)
+        run = settings(run, phases=[Phase.generate], database=None, derandomize=True)
     run_state_machine_as_test(Machine, settings=run)
 
 

@@ -1,0 +1,224 @@
+"""The suites of the stores catch stores that break a promise, by the test that names it and by random operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cronpad_core.api import (
+    Claimed,
+    Entry,
+    Lease,
+    LeaseState,
+    Millis,
+    Move,
+    MoveAnswer,
+    OpenDecision,
+    OpenRequest,
+    RecordAnswer,
+    RecordRequest,
+    SlotRange,
+    StorageOptions,
+    TermRecord,
+)
+from cronpad_core.builtin.memory import KEEP, MemoryState, MemoryStorage
+from cronpad_core.builtin.memory_catalog import MemoryCatalog
+from cronpad_core.builtin.memory_history import MemoryHistory
+from cronpad_core.builtin.memory_queue import MemoryQueue
+from cronpad_testkit.suites import CatalogSuite, HistorySuite, NewState, QueueStoreSuite
+from cronpad_testkit.suites.queue_machine import check_against_model
+from cronpad_testkit.suites.suite import Suite
+
+
+class _AckByMember(MemoryQueue):
+    """No fence on ack."""
+
+    async def ack(self, lease: Lease, *, retry: Entry | None = None) -> LeaseState:
+        held = {entry.member: entry.fence for entry in await self.scan(after="", limit=99) if entry.in_flight}
+        return await super().ack(replace(lease, fence=held.get(lease.member) or lease.fence), retry=retry)
+
+
+class _Unsorted(MemoryQueue):
+    """Claims in any order."""
+
+    async def claim(self, **arguments: Any) -> list[Claimed]:
+        return sorted(await super().claim(**arguments), key=lambda claimed: claimed.member)
+
+
+class _AnyTerm(MemoryQueue):
+    """Does not compare terms."""
+
+    async def put(self, entries: Sequence[Entry], *, term: int) -> frozenset[str]:
+        lock = (await self.look()).lock
+        return await super().put(entries, term=lock.term if lock else term)
+
+
+class _ReapsFences(MemoryQueue):
+    """Clears the fence of a reaped entry."""
+
+    async def reap(self, *, term: int, now_lease_ms: Millis, now_ms: Millis, limit: int) -> list[str]:
+        members = await super().reap(term=term, now_lease_ms=now_lease_ms, now_ms=now_ms, limit=limit)
+        due = {member: self._opened.due[member] for member in members}
+        self._opened.due.update({member: replace(entry, fence=None) for member, entry in due.items()})
+        return members
+
+
+class _SparesNobody(MemoryQueue):
+    """Requeues what is to be spared."""
+
+    async def requeue(self, *, term: int, now_ms: Millis, limit: int, spare: Collection[str]) -> list[str]:
+        return await super().requeue(term=term, now_ms=now_ms, limit=limit, spare=())
+
+
+class _RenewsTheDead(MemoryQueue):
+    """Renews an expired row."""
+
+    async def renew(self, row: Any, *, now_lease_ms: Millis, heartbeat_ms: Millis) -> bool:
+        return await super().renew(row, now_lease_ms=-1, heartbeat_ms=heartbeat_ms)
+
+
+class _SwapsByTerm(MemoryCatalog):
+    """Compares the number alone."""
+
+    async def swap_term(self, expected: TermRecord, new: TermRecord) -> bool:
+        stored = await self.read_term()
+        return stored.term == expected.term and await super().swap_term(stored, new)
+
+
+class _MovesAnyVersion(MemoryCatalog):
+    """Does not compare versions."""
+
+    async def move(self, moves: Sequence[Move]) -> list[MoveAnswer]:
+        return await super().move([replace(move, version=1) for move in moves])
+
+
+class _RecordsAnybody(MemoryHistory):
+    """Records under the fence that it finds."""
+
+    async def record(self, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:
+        found = []
+        for request in requests:
+            run = await self.run(request.key)
+            fence = run.fence if run else 0
+            found.append(replace(request, attempt=replace(request.attempt, fence=fence)))
+        return await super().record(found)
+
+
+class _OpensCovered(MemoryHistory):
+    """Does not look at ranges when it opens."""
+
+    async def open_runs(self, requests: Sequence[OpenRequest]) -> list[OpenDecision]:
+        for rows in self._data.by_job.values():
+            rows.ranges.clear()
+        return await super().open_runs(requests)
+
+
+class _KeepsNothing(MemoryHistory):
+    """Writes ranges as they come."""
+
+    async def add_ranges(self, requests: Sequence[Any], *, term: int) -> list[SlotRange]:
+        for request in requests:
+            rows = self._data.of_job(request.range.job_id)
+            rows.slots.clear()
+        return await super().add_ranges(requests, term=term)
+
+
+def _states(part: str, broken: Callable[[MemoryStorage], object]) -> NewState:
+    def state() -> Callable[[], MemoryStorage]:
+        shared = MemoryState()
+
+        def build() -> MemoryStorage:
+            storage = MemoryStorage(StorageOptions(url="memory://", wall_ms=lambda: 0), state=shared)
+            setattr(storage, part, broken(storage))
+            return storage
+
+        return build
+
+    return state
+
+
+class _Queue(QueueStoreSuite):
+    capabilities = frozenset({"shared"})
+
+
+class _Catalog(CatalogSuite):
+    capabilities = frozenset({"shared"})
+
+
+class _History(HistorySuite):
+    capabilities = frozenset({"shared"})
+
+
+def _failures(suite: Suite, new_state: NewState, *, without: str = "") -> list[str]:
+    failed = []
+    for name in dir(suite):
+        if not name.startswith("test_") or name in (without, "test_no_promise_is_left_out_silently"):
+            continue
+        try:
+            getattr(suite, name)(new_state)
+        except pytest.skip.Exception:
+            continue
+        except (Exception, pytest.fail.Exception):
+            failed.append(name)
+    return failed
+
+
+_MODEL = "test_the_store_equals_a_model_whatever_is_done_to_it"
+
+
+@pytest.mark.parametrize(
+    ("broken", "promise"),
+    [
+        (_AckByMember, "q7"),
+        (_Unsorted, "q2"),
+        (_AnyTerm, "q5"),
+        (_ReapsFences, "q8"),
+        (_SparesNobody, "q11"),
+        (_RenewsTheDead, "q13"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_broken_queue_fails_the_test_of_its_promise(broken: type[MemoryQueue], promise: str) -> None:
+    """Each mutant of the queue fails a test that names the broken promise."""
+    failed = _failures(_Queue(), _states("queue", lambda storage: broken(storage.state.queue)), without=_MODEL)
+    assert any(promise in name.split("_") for name in failed), failed
+
+
+@pytest.mark.parametrize("broken", [_AckByMember, _Unsorted, _AnyTerm, _ReapsFences, _SparesNobody, _RenewsTheDead])
+def test_a_broken_queue_fails_the_comparison_with_the_model(broken: type[MemoryQueue]) -> None:
+    """Each mutant of the queue is also found by random operations within the CI's budget."""
+    state = _states("queue", lambda storage: broken(storage.state.queue))
+    with pytest.raises((Exception, pytest.fail.Exception)):  # any difference will do
+        check_against_model(state, examples=150, steps=40, shrink=False)
+
+
+def test_a_broken_catalog_fails() -> None:
+    """Mutants of the catalog fail the tests of C1 and C3."""
+    mutants: list[tuple[type[MemoryCatalog], str]] = [(_SwapsByTerm, "c1"), (_MovesAnyVersion, "c3")]
+    for broken, promise in mutants:
+
+        def build(storage: MemoryStorage, broken: type[MemoryCatalog] = broken) -> object:
+            return broken(storage.state.catalog)
+
+        failed = _failures(_Catalog(), _states("catalog", build))
+        assert any(promise in name for name in failed), failed
+
+
+def test_a_broken_history_fails() -> None:
+    """Mutants of the history fail the tests of H3, H5 and H6."""
+    mutants: list[tuple[type[MemoryHistory], str]] = [(_RecordsAnybody, "h3"), (_OpensCovered, "h6"), (_KeepsNothing, "h5")]
+    for broken, promise in mutants:
+
+        def build(storage: MemoryStorage, broken: type[MemoryHistory] = broken) -> object:
+            return broken(storage.state.history, keep=KEEP)
+
+        failed = _failures(_History(), _states("history", build))
+        assert any(promise in name for name in failed), failed
+
+
+def test_a_whole_store_fails_nothing() -> None:
+    """The reference itself passes when it is put together the same way."""
+    assert not _failures(_Queue(), _states("queue", lambda storage: storage.queue), without=_MODEL)
