@@ -34,7 +34,12 @@ def command(context: click.Context) -> None:
         raise NotRunningError(f"no cronpad dispatches on {directory}", hint="start one with 'cronpad run FILE --state DIR'")
     problems = pulse.problems(SystemClock())
     if out.wants_json:
-        item: dict[str, JsonValue] = {"healthy": not problems, "dispatcher": pulse.dispatcher, "pid": pulse.pid, "term": pulse.term}
+        item: dict[str, JsonValue] = {
+            "healthy": not problems,
+            "dispatcher": pulse.dispatcher,
+            "pid": pulse.pid,
+            "term": pulse.term,
+        }
         out.document("health", [item | {"running": pulse.running, "problems": list(problems)}])
     elif problems:
         out.line(Styled("unhealthy", "bad"), f": {'; '.join(problems)}")

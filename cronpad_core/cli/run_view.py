@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cronpad_core.cli.invocation import Invocation
-from cronpad_core.cli.output import Cell, Output, Styled
+from cronpad_core.cli.output import Cell, Output, OutputClosed, Styled
 from cronpad_core.control.apply import Applied, ChangeKind, Declared
 from cronpad_core.domain.events import (
     AttemptFinished,
@@ -18,6 +18,7 @@ from cronpad_core.domain.events import (
     Event,
     JobUnreadable,
     LeaseLost,
+    LineFailed,
     QueueRebuilt,
     RunSkipped,
     SlotsMissed,
@@ -51,6 +52,7 @@ class RunView(Listener):
         self._json = invocation.json or wanted == "json" or (wanted == "auto" and not sys.stdout.isatty())
         self._json_stderr = wanted == "json" or (wanted == "auto" and not sys.stderr.isatty())
         self._clock: Clock | None = None
+        self._deaf = False
 
     def began(self, url: str, declared: Sequence[Declared], clock: Clock) -> None:
         """The runner is about to open its state."""
@@ -70,7 +72,15 @@ class RunView(Listener):
         self._say("note", text, level="warning")
 
     def event(self, event: Event) -> None:
-        """Shows what a person wants to see of it."""
+        """Shows what a person wants to see of it; a reader of stdout who has gone away does not stop the runner."""
+        if self._deaf:
+            return
+        try:
+            self._show(event)
+        except OutputClosed:
+            self._deaf = True
+
+    def _show(self, event: Event) -> None:
         match event:
             case AttemptFinished():
                 self._attempt(event)
@@ -95,6 +105,8 @@ class RunView(Listener):
                 self._say("repaired", f"{event.count} queue entries put back", level=level, count=event.count, full=event.full)
             case LeaseLost():
                 self._say("lease_lost", f"lost the lease of {event.member}", level="warning", member=event.member)
+            case LineFailed():
+                self._say("line_failed", f"{event.member}: {event.error}", level="error", member=event.member)
             case JobUnreadable():
                 self._say("job_unreadable", f"job {event.job_id} cannot be scheduled: {event.error}", level="error")
             case EntryDropped():

@@ -19,6 +19,7 @@ from cronpad_core.control.apply import Declared
 from cronpad_core.domain.errors import NotFoundError
 from cronpad_core.domain.timing import JsonValue, from_ms
 from cronpad_core.host.loader import PluginHost
+from cronpad_core.runtime.init import become_init
 from cronpad_core.runtime.lifecycle import Runner, RunnerOptions
 from cronpad_core.runtime.once import run_once
 from cronpad_core.runtime.schedules import read_schedule
@@ -153,7 +154,10 @@ def once(session: Session, name: str) -> int:
 
 
 def serve(session: Session, *, stand_by: bool, exit_when_idle: bool) -> int:
-    """Runs until stopped."""
+    """Runs until stopped. As process 1 of a container it does so in a child."""
+    code = become_init()
+    if code is not None:
+        return code
     view = RunView(session.invocation, session.out)
 
     async def go() -> int:

@@ -21,6 +21,7 @@ __all__ = [
     "Event",
     "JobUnreadable",
     "LeaseLost",
+    "LineFailed",
     "QueueRebuilt",
     "RunSkipped",
     "SlotsMissed",
@@ -94,6 +95,14 @@ class JobUnreadable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LineFailed:
+    """A mistake in cronpad itself kept an entry from being handled; it comes up again in a minute, and other jobs run on."""
+
+    member: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseLost:
     """An entry is no longer ours while its delivery still runs; whatever it answers changes nothing."""
 
@@ -149,6 +158,7 @@ Event: TypeAlias = (
     | EntryDropped
     | JobUnreadable
     | LeaseLost
+    | LineFailed
     | EntriesRepaired
     | QueueRebuilt
     | DispatcherChanged

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from cronpad_core.domain.errors import ScheduleError
 from cronpad_core.domain.job import Job, JobStatus
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.run import Run, RunStatus
@@ -16,7 +15,7 @@ from cronpad_core.engine.ticket import Ticket
 from cronpad_core.ports.catalog import CatalogStore
 from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.history import EndRequest, HistoryStore
-from cronpad_core.ports.schedule import ScheduleReader
+from cronpad_core.ports.schedule import Schedule, ScheduleReader
 
 __all__ = ["Gate", "Verdict", "ending", "is_late", "is_stale"]
 
@@ -99,7 +98,9 @@ class Gate:
         job = await self.job(occurrence)
         ticket = replace(ticket, job=job)
         if occurrence.is_slot and job is not None and not is_stale(occurrence, job):
-            if not is_late(ticket, job, self._start_at(occurrence, job), self._clock.wall_ms(), self._tuning):
+            # Read before anything is opened: a job that cannot be moved on must not begin a run.
+            schedule = self._schedules(job.id, job.version, job.spec.schedule)
+            if not is_late(ticket, job, self._start_at(occurrence, job, schedule), self._clock.wall_ms(), self._tuning):
                 return Verdict.OPEN, ticket
             run = await self._run(occurrence)
             return (Verdict.MISSED if run is None else Verdict.OPEN), ticket
@@ -130,12 +131,9 @@ class Gate:
     async def _run(self, occurrence: Occurrence) -> Run | None:
         return await self._patience.insist("history", lambda: self._history.run(occurrence.key))
 
-    def _start_at(self, occurrence: Occurrence, job: Job) -> Millis:
+    @staticmethod
+    def _start_at(occurrence: Occurrence, job: Job, schedule: Schedule) -> Millis:
         spec = job.spec
         if not spec.jitter_ms and not spec.offset_ms:
-            return occurrence.scheduled_at_ms
-        try:
-            schedule = self._schedules(job.id, job.version, spec.schedule)
-        except ScheduleError:
             return occurrence.scheduled_at_ms
         return spec.start_at_ms(occurrence, schedule.next_after_ms(occurrence.scheduled_at_ms))

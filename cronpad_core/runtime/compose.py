@@ -12,6 +12,7 @@ from cronpad_core.engine.catchup import CatchUp
 from cronpad_core.engine.claimer import Claimer
 from cronpad_core.engine.dispatcher import Dispatcher
 from cronpad_core.engine.gate import Gate
+from cronpad_core.engine.job_cache import JobCache
 from cronpad_core.engine.leases import LeaseKeeper
 from cronpad_core.engine.opener import Opener
 from cronpad_core.engine.patience import Emit, Patience
@@ -53,6 +54,7 @@ class Engine:
     """The moving parts, ready to be driven by the loops."""
 
     parts: Parts
+    catalog: JobCache
     authority: Authority
     patience: Patience
     holdings: Holdings
@@ -70,7 +72,7 @@ class Engine:
 def compose(parts: Parts) -> Engine:
     """Builds the engine; touches nothing. Must be called where its event loop runs."""
     clock, emit, tuning, storage = parts.clock, parts.emit, parts.tuning, parts.storage
-    queue, catalog, history = storage.queue, storage.catalog, storage.history
+    queue, catalog, history = storage.queue, JobCache(storage.catalog), storage.history
     authority, holdings, wake = Authority(clock), Holdings(), WakeUp()
     patience = Patience(clock, authority, emit)
     schedules = parts.schedules
@@ -119,6 +121,7 @@ def compose(parts: Parts) -> Engine:
     )
     return Engine(
         parts=parts,
+        catalog=catalog,
         authority=authority,
         patience=patience,
         holdings=holdings,

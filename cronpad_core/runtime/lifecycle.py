@@ -118,7 +118,10 @@ class Runner:
         self._active_once = asyncio.Event()
 
     def _emit(self, event: Event) -> None:
-        self._listener.event(event)
+        try:
+            self._listener.event(event)
+        except Exception as error:  # whoever listens must not stop the line
+            self._listener.note(f"{type(event).__name__} could not be shown: {type(error).__name__}: {error}")
         if self._observers.wanted:
             self._observers.tell(event)
         if isinstance(event, DispatcherChanged) and event.state == "active":
@@ -230,7 +233,7 @@ class Runner:
             self.declared,
             origins=self._origins,
             prune=True,
-            catalog=self.storage.catalog,
+            catalog=self.engine.catalog,
             history=self.storage.history,
             schedules=self.schedules,
             now_ms=self.clock.wall_ms(),

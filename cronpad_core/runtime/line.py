@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from cronpad_core.domain.admission import OpenKind
 from cronpad_core.domain.errors import ScheduleError, TermRefusedError
-from cronpad_core.domain.events import EntryDropped, JobUnreadable
+from cronpad_core.domain.events import EntryDropped, JobUnreadable, LineFailed
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.run import RunStatus
 from cronpad_core.domain.timing import MINUTE
@@ -70,6 +70,9 @@ class Line:
             await self.settle.release(ticket, delay_ms=0)
         except ScheduleError as error:
             self.emit(JobUnreadable(job_id=ticket.occurrence.job_id, error=error.message))
+            await self.settle.release(ticket, delay_ms=MINUTE)
+        except Exception as error:  # one entry's trouble must not reach the others; what was written so far is a valid stop
+            self.emit(LineFailed(member=ticket.occurrence.member, error=f"{type(error).__name__}: {error}"))
             await self.settle.release(ticket, delay_ms=MINUTE)
         finally:
             self.holdings.remove(ticket.holding)

@@ -36,6 +36,7 @@ class Loops:
         """Stands by, takes, dispatches, and begins again when the lock is lost; returns only by cancellation or error."""
         self._failed = asyncio.get_running_loop().create_future()
         keeper = asyncio.ensure_future(self._every(self._engine.parts.tuning.lease_ms // 3, self._engine.leases.extend))
+        keeper.add_done_callback(self._ended)
         try:
             while True:
                 await self._take()
@@ -63,6 +64,7 @@ class Loops:
         term = engine.authority.term
         engine.authority.changed.clear()
         engine.advancer.forget()
+        engine.catalog.forget()
         loops: list[asyncio.Task[None]] = [asyncio.ensure_future(self._keep_lock())]
         try:
             start = asyncio.ensure_future(self._start())

@@ -77,7 +77,7 @@ async def _the_job(runner: Runner, name: str) -> Job:
         declared,
         origins=(),
         prune=False,
-        catalog=runner.storage.catalog,
+        catalog=runner.engine.catalog,
         history=runner.storage.history,
         schedules=runner.schedules,
         now_ms=runner.clock.wall_ms(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -55,6 +55,19 @@ class Watch:
             if status.st_ino != inode or status.st_dev != device:
                 return name
         return None if self.seen else str(self.path)
+
+    def drop_orphans(self) -> None:
+        """Removes the log and shared memory that were opened, where the file that they belong to is not there any more.
+
+        SQLite takes any log at its place for the file's own, and would play it into another file.
+        """
+        if not self.seen or self.seen[0][0] or stamp_of(self.path) == self.seen[0][1:]:
+            return
+        for suffix, device, inode in self.seen[1:]:
+            companion = self.path.with_name(self.path.name + suffix)
+            if stamp_of(companion) == (device, inode):
+                with suppress(OSError):
+                    companion.unlink()
 
 
 def exists(path: Path) -> bool:

@@ -50,34 +50,31 @@ class Lane(Errands):
         if first.alone:
             self._serve_alone(first)
             return
-        done: list[Errand] = []
-        failed: list[Errand] = []
         try:
             db = self.connection()
             db.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             # Whoever waited behind this one would wait as long again for the same lock.
-            self.settle([first, *self._take_waiting()], self._translated(error))
+            self._fail([first, *self._take_waiting()], self._translated(error))
             return
+        taken: list[Errand] = []
         try:
-            self._fill(db, first, done, failed)
+            self._fill(db, first, taken)
             db.execute("COMMIT")
         except _BatchLostError as lost:
             self._undo(db)
-            self._fail(done, failed, lost.error)
-            return
+            self._fail(taken, lost.error)
         except sqlite3.Error as error:
             said = self._translated(error, committing=True)
             self._undo(db)
-            self._fail(done, failed, said)
-            return
+            self._fail(taken, said)
         except BaseException as error:
             self._undo(db)
-            self._fail(done, failed, error)
-            raise
-        self._unchecked = True
-        self.settle(done + failed)
-        self._checkpoint_if_large()
+            self._fail(taken, error)
+        else:
+            self._unchecked = True
+            self.settle(taken)
+            self._checkpoint_if_large()
 
     def _take_waiting(self) -> list[Errand]:
         waiting: list[Errand] = []
@@ -87,19 +84,22 @@ class Lane(Errands):
             backlog.popleft()
         return waiting
 
-    def _fail(self, done: list[Errand], failed: list[Errand], error: BaseException) -> None:
-        for errand in done:
-            errand.error = error
-        self.settle(done + failed)
+    def _fail(self, taken: list[Errand], error: BaseException) -> None:
+        """Nothing of the transaction was stored; an operation that had failed before keeps its own error."""
+        for errand in taken:
+            if errand.error is None:
+                errand.error = error
+        self.settle(taken)
 
-    def _fill(self, db: sqlite3.Connection, first: Errand, done: list[Errand], failed: list[Errand]) -> None:
+    def _fill(self, db: sqlite3.Connection, first: Errand, taken: list[Errand]) -> None:
         until = perf_counter() + _BATCH_S
         errand: Errand | None = first
-        count = 0
+        count, guarded = 0, False
         while errand is not None:
             group = self._group(errand, self.batch_limit - count)
+            taken.extend(group)
             count += sum(max(1, len(one.requests)) for one in group)
-            self._apply(db, group, done, failed)
+            guarded = self._apply(db, group, guarded) or guarded
             if count >= self.batch_limit or perf_counter() >= until:
                 return
             waiting = self.drain(self.batch_limit)
@@ -120,36 +120,34 @@ class Lane(Errands):
             waiting.popleft()
         return group
 
-    def _apply(self, db: sqlite3.Connection, group: list[Errand], done: list[Errand], failed: list[Errand]) -> None:
-        guarded = bool(done)  # alone in the transaction, the transaction itself is the guard
+    def _apply(self, db: sqlite3.Connection, group: list[Errand], guarded: bool) -> bool:
+        """Carries out a group, or undoes it and carries out each on its own; answers whether anything was done.
+
+        ``guarded``: the transaction holds the work of others, so this needs a savepoint. Alone, the transaction is the guard.
+        """
         if guarded:
             db.execute("SAVEPOINT item")
         try:
             _carry_out(db, group)
         except sqlite3.Error as error:
-            translated = self._translated(error)
-            if not db.in_transaction or is_ioerr(error) or is_damage(error):
-                done.extend(group)
-                raise _BatchLostError(translated) from error
-            self._undo_item(db, guarded)
-            self._after_failure(db, group, done, failed, translated)
+            failure = self._translated(error)
+            # After these, SQLite has undone the transaction, or nobody knows what the connection still sees.
+            if is_ioerr(error) or is_damage(error) or not db.in_transaction:
+                raise _BatchLostError(failure) from error
         except BaseException as error:
-            self._undo_item(db, guarded)
-            self._after_failure(db, group, done, failed, error)
+            failure = error
         else:
             if guarded:
                 db.execute("RELEASE item")
-            done.extend(group)
-
-    def _after_failure(
-        self, db: sqlite3.Connection, group: list[Errand], done: list[Errand], failed: list[Errand], error: BaseException
-    ) -> None:
+            return True
+        self._undo_item(db, guarded)
         if len(group) == 1:
-            group[0].error = error
-            failed.append(group[0])
-            return
+            group[0].error = failure
+            return False
+        done = False
         for one in group:
-            self._apply(db, [one], done, failed)
+            done = self._apply(db, [one], guarded or done) or done
+        return done
 
     def _undo_item(self, db: sqlite3.Connection, guarded: bool) -> None:
         if self.on_rollback is not None:

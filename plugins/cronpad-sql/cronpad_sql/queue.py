@@ -54,7 +54,10 @@ class SqliteQueue:
         """Opens what stands at the place, made sound or made anew; the answer is why it begins empty."""
         if self._read_only:
             raise StoreError(f"{self._path} is open for reading only")
+        watch = self._watch
         await self.close()
+        if watch is not None:
+            watch.drop_orphans()
         damaged = self._damaged is not None and self._damaged == stamp_of(self._path)
         try:
             reason = await asyncio.to_thread(open_file, self._path, self._wall_ms(), damaged=damaged)

@@ -113,11 +113,11 @@ def open_file(path: Path, wall_ms: int, *, damaged: bool) -> str | None:
 
 
 def _judge(path: Path) -> str | None:
-    status = stamp_of(path)
-    if status is None:
+    if stamp_of(path) is None:
         return "missing"
     try:
-        with closing(connect_write(path, MODE)) as db:
+        # For reading only: whatever turns out not to be ours keeps even its journal mode.
+        with closing(connect_read(path, MODE.busy_ms)) as db:
             mark, version, empty = versions_of(db)
             if mark != _MARK:
                 if mark == 0 and empty:
@@ -126,7 +126,8 @@ def _judge(path: Path) -> str | None:
             if version != QUEUE_SCHEMA:
                 return "schema"
             db.execute(sql.READABLE).fetchall()
-            if db.execute(sql.GET_META, ("file",)).fetchone() is None:
+            meta = dict(db.execute(sql.ALL_META).fetchall())
+            if "file" not in meta or _has_strange_log(path, meta):
                 return "corrupt"
             if os.stat(path).st_size <= _QUICK_CHECK_BYTES and db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 return "corrupt"
@@ -135,6 +136,12 @@ def _judge(path: Path) -> str | None:
             return "corrupt"
         raise
     return None
+
+
+def _has_strange_log(path: Path, meta: Mapping[str, str]) -> bool:
+    """Whether this is a copy beside a log that was written for another file: together they make no sense."""
+    log = Path(f"{path}-wal")
+    return meta.get("inode") != str(os.stat(path).st_ino) and log.exists() and log.stat().st_size > 0
 
 
 def _move_aside(path: Path, wall_ms: int) -> None:
@@ -166,7 +173,7 @@ def _create(path: Path) -> None:
         create_empty(fresh)
         with closing(connect_write(fresh, MODE)) as db:
             create_tables(db, queue, mark=_MARK, version=QUEUE_SCHEMA)
-            db.execute(sql.NEW_FILE_ID)
+            db.execute(sql.NEW_FILE, (str(os.stat(fresh).st_ino),))
         # A log that outlived its file would be played into the new one.
         for suffix in ("-wal", "-shm"):
             if stamp_of(path) is None:

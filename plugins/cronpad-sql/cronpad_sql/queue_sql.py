@@ -6,7 +6,7 @@ GET_META = "SELECT value FROM meta WHERE key = ?"
 ALL_META = "SELECT key, value FROM meta"
 SET_META = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 DROP_META = "DELETE FROM meta WHERE key = ?"
-NEW_FILE_ID = "INSERT INTO meta (key, value) VALUES ('file', lower(hex(randomblob(16))))"
+NEW_FILE = "INSERT INTO meta (key, value) VALUES ('file', lower(hex(randomblob(16)))), ('inode', ?)"
 
 PUT = "INSERT INTO due (member, at) VALUES (?, ?) ON CONFLICT (member) DO UPDATE SET at = excluded.at"
 IN_FLIGHT = "SELECT member FROM inflight WHERE member IN (SELECT value FROM json_each(?))"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -46,15 +47,14 @@ class StateFile:
         """
         try:
             self._unclean = self._log_bytes() > 0
-            if self._read_only:
-                db = connect_read(self.path, self._mode.busy_ms)
-            else:
+            if not self._read_only:
                 self._require_writable()
-                db = connect_write(self.path, self._mode)
-            try:
-                return self._judge(db, may_be_empty)
-            finally:
-                db.close()
+            # For reading only: whatever turns out not to be ours keeps even its journal mode.
+            with closing(connect_read(self.path, self._mode.busy_ms)) as db:
+                if self._judge(db):
+                    return False
+            with closing(connect_write(self.path, self._mode)) as db:
+                return self._create(db, may_be_empty)
         except sqlite3.Error as error:
             if is_damage(error):
                 raise self._damaged(str(error)) from error
@@ -74,10 +74,13 @@ class StateFile:
         except OSError:
             return 0
 
-    def _judge(self, db: sqlite3.Connection, may_be_empty: Callable[[], bool]) -> bool:
+    def _judge(self, db: sqlite3.Connection) -> bool:
+        """Whether something was begun here. Raises what speaks against it."""
         mark, version, empty = versions_of(db)
         if mark == 0 and empty:
-            return self._create(db, may_be_empty)
+            if self._read_only:
+                raise self._damaged("the file is empty")
+            return False
         if mark != self.kind.value:
             raise refused_mark(self.path, self.kind)
         if version > HEAD[self.kind]:
@@ -91,11 +94,9 @@ class StateFile:
                 hint="start 'cronpad run' once: it brings the state up to date",
             )
         db.execute("SELECT term FROM term").fetchall()
-        return False
+        return True
 
     def _create(self, db: sqlite3.Connection, may_be_empty: Callable[[], bool]) -> bool:
-        if self._read_only:
-            raise self._damaged("the file is empty")
         db.execute("BEGIN IMMEDIATE")
         try:
             # Another process may have begun it between the look and the lock.

@@ -182,9 +182,7 @@ def test_an_io_error_in_a_statement_applies_nothing(path: Path) -> None:
         lane = _fragile(path)
         go = await _held_up(lane)
         _Fragile.armed = ("SELECT 'bad'", 10 | (3 << 8))
-        answers = asyncio.gather(
-            lane.run(_insert(1)), lane.run(lambda db: db.execute("SELECT 'bad'")), return_exceptions=True
-        )
+        answers = asyncio.gather(lane.run(_insert(1)), lane.run(lambda db: db.execute("SELECT 'bad'")), return_exceptions=True)
         await asyncio.sleep(0)
         go.set()
         assert [type(answer) for answer in await answers] == [StoreBusyError, StoreBusyError]

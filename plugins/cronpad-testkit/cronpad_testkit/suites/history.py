@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from cronpad_core.api import (
     AttemptStatus,
@@ -21,7 +22,8 @@ from cronpad_testkit.samples import T0, fence, key, opening, result, slot, spec
 from cronpad_testkit.suites.catalog import check_terms
 from cronpad_testkit.suites.history_open import HistoryOpenSuite
 from cronpad_testkit.suites.history_ranges import HistoryRangesSuite
-from cronpad_testkit.suites.storage import BuildStorage, on_state, on_storage, opened
+from cronpad_testkit.suites.history_walk import STEPS, Step, walk
+from cronpad_testkit.suites.storage import BuildStorage, NewState, on_state, on_storage, opened, run_on
 
 __all__ = ["HistorySuite"]
 
@@ -245,3 +247,13 @@ class HistorySuite(HistoryOpenSuite, HistoryRangesSuite):
             assert await storage.history.runs() == runs
             assert await storage.history.attempts(run_id_for(key())) == attempts
             assert len(await storage.history.unfinished(after="", limit=9)) == 2
+
+    def test_h1_to_h7_hold_whatever_is_done(self, new_state: NewState) -> None:
+        """H1 to H4, H7: random openings, results, endings and fences keep every promise after each step."""
+
+        @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(STEPS)
+        def check(steps: list[Step]) -> None:
+            run_on(new_state(), lambda storage: walk(storage, steps))
+
+        check()

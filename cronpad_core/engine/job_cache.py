@@ -1,0 +1,95 @@
+"""The catalogue as the line asks it: a job that was read is not read again until it changes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+
+from cronpad_core.domain.dispatch import TermRecord
+from cronpad_core.domain.job import Job, JobStatus, JobVersion
+from cronpad_core.domain.timing import Millis
+from cronpad_core.ports.catalog import CatalogStore, JobWrite, Move, MoveAnswer
+
+__all__ = ["JobCache"]
+
+
+class JobCache:
+    """A catalogue over another one, for the process that alone writes it: the holder of the dispatcher lock.
+
+    Every write and move passes here and renews what is remembered; :meth:`forget` is called with each taking of the lock, since
+    another process may have written before. An old answer would do no harm either: what is decided by it is compared in the store.
+    """
+
+    def __init__(self, catalog: CatalogStore, size: int = 50_000) -> None:
+        self._catalog = catalog
+        self._size = size
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+
+    def forget(self) -> None:
+        """Forgets everything."""
+        self._jobs.clear()
+
+    def _remember(self, job: Job) -> None:
+        self._jobs[job.id] = job
+        if len(self._jobs) > self._size:
+            self._jobs.popitem(last=False)
+
+    async def job(self, job_id: str) -> Job | None:
+        """One job by id, from memory where it was read before."""
+        known = self._jobs.get(job_id)
+        if known is not None:
+            return known
+        job = await self._catalog.job(job_id)
+        if job is not None:
+            self._remember(job)
+        return job
+
+    async def move(self, moves: Sequence[Move]) -> list[MoveAnswer]:
+        """Moves jobs; the answers say how they stand now."""
+        for move in moves:
+            self._jobs.pop(move.job_id, None)
+        answers = await self._catalog.move(moves)
+        for answer in answers:
+            if answer.job is not None:
+                self._remember(answer.job)
+        return answers
+
+    async def write(self, writes: Sequence[JobWrite], *, term: int | None) -> None:
+        """Stores job changes, all or nothing."""
+        try:
+            await self._catalog.write(writes, term=term)
+        finally:
+            for write in writes:
+                self._jobs.pop(write.job.id, None)
+
+    async def read_term(self) -> TermRecord:
+        """The record of the holder."""
+        return await self._catalog.read_term()
+
+    async def swap_term(self, expected: TermRecord, new: TermRecord) -> bool:
+        """Writes the record of the holder by compare-and-set."""
+        return await self._catalog.swap_term(expected, new)
+
+    async def jobs(self, *, statuses: Collection[JobStatus] | None = None, after: str = "", limit: int = 1_000) -> list[Job]:
+        """A page of jobs, from the store."""
+        return await self._catalog.jobs(statuses=statuses, after=after, limit=limit)
+
+    async def jobs_named(self, name: str) -> list[Job]:
+        """All jobs of a name, from the store."""
+        return await self._catalog.jobs_named(name)
+
+    async def overdue(self, *, before_ms: Millis, limit: int) -> list[Job]:
+        """Overdue jobs, from the store."""
+        return await self._catalog.overdue(before_ms=before_ms, limit=limit)
+
+    async def versions(self, job_id: str) -> list[JobVersion]:
+        """The versions of a job, from the store."""
+        return await self._catalog.versions(job_id)
+
+    async def ended_versions(self, *, limit: int) -> list[JobVersion]:
+        """Ended versions that the ledger lacks, from the store."""
+        return await self._catalog.ended_versions(limit=limit)
+
+    async def mark_ledgered(self, versions: Sequence[JobVersion]) -> None:
+        """The ledger has these."""
+        await self._catalog.mark_ledgered(versions)
