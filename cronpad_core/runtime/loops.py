@@ -47,7 +47,9 @@ class Loops:
 
     async def _take(self) -> None:
         engine = self._engine
-        while self.draining or not await engine.dispatcher.try_take():
+        if self.draining:
+            await asyncio.Event().wait()
+        while not await engine.dispatcher.try_take():
             if not self._stand_by:
                 raise LockHeldError("another cronpad dispatches on this state", hint="leave --no-standby out to wait for its end")
             if self.state != "standby":

@@ -34,6 +34,7 @@ class StateFile:
         self._read_only = read_only
         self._watch: Watch | None = None
         self._unclean = False
+        self.version = 0
 
     def _connect(self, mode: WriteMode) -> sqlite3.Connection:
         if self._read_only:
@@ -76,7 +77,8 @@ class StateFile:
 
     def _judge(self, db: sqlite3.Connection) -> bool:
         """Whether something was begun here. Raises what speaks against it."""
-        mark, version, empty = versions_of(db)
+        mark, self.version, empty = versions_of(db)
+        version = self.version
         if mark == 0 and empty:
             if self._read_only:
                 raise self._damaged("the file is empty")

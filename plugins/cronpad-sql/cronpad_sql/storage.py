@@ -81,17 +81,18 @@ class SqliteStorage:
                 f"{places.control} is missing, but {others} is there; it is not created anew beside them",
                 hint="restore it from a backup, or move the other files away to begin without jobs",
             )
-        began = self._control.begin(self._may_begin)
-        self._open_history(missing=not exists(places.history), began=began)
+        self._control.begin(self._may_begin)
+        self._open_history()
 
-    def _open_history(self, *, missing: bool, began: bool) -> None:
-        places = self._places
-        if missing:
+    def _open_history(self) -> None:
+        path = self._places.history
+        if not exists(path):
             if self._options.read_only:
-                raise StateRefusedError(f"{places.history} is missing")
-            create_empty(places.history)
-        if self._history.begin(lambda: missing or began) and not began:
-            _log.error("%s was missing: a new one was begun, and the runs of the past are gone", places.history)
+                raise StateRefusedError(f"{path} is missing")
+            create_empty(path)
+        # Empty or missing is the same loss; before control was ever prepared it is only a start that did not get this far.
+        if self._history.begin(lambda: True) and self._control.version > 0:
+            _log.error("%s was missing or empty: a new one was begun, and the runs of the past are gone", path)
 
     def _may_begin(self) -> bool:
         """An empty control file is a beginning only while nothing else was begun."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -53,7 +53,7 @@ def _fragile(path: Path) -> Lane:
     return lane
 
 
-def _insert(number: int) -> object:
+def _insert(number: int) -> Callable[[sqlite3.Connection], int]:
     return lambda db: db.execute("INSERT INTO t VALUES (?)", (number,)).rowcount
 
 

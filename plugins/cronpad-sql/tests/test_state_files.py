@@ -118,9 +118,12 @@ def test_an_emptied_control_is_damage(state: Path, build: Build) -> None:
         _run(build(state))
 
 
-def test_a_missing_history_is_begun_again_loudly(state: Path, build: Build, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: os.truncate(path, 0)])
+def test_a_missing_history_is_begun_again_loudly(
+    state: Path, build: Build, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None]
+) -> None:
     """Control stays, history begins empty, and an error says that the past is gone."""
-    (state / "history.db").unlink()
+    harm(state / "history.db")
     _run(build(state))
     assert "the runs of the past are gone" in caplog.text
     _run(build(state))
@@ -153,7 +156,7 @@ def test_damage_is_found_after_an_unclean_end(state: Path, build: Build) -> None
             file.seek(page * 4096)
             file.write(b"\xff" * 4096)
     shutil.copy(state / "cronpad.db", state / "history.db-wal")  # any log at all: SQLite ignores one that is not its own
-    with pytest.raises(StateRefusedError, match="history.db is damaged"):
+    with pytest.raises(StateRefusedError, match=r"history\.db is damaged"):
         _run(build(state))
 
 

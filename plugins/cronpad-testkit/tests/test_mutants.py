@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from cronpad_core.api import (
     Claimed,
+    EndRequest,
     Entry,
     Lease,
     LeaseState,
@@ -217,6 +219,34 @@ def test_a_broken_history_fails() -> None:
 
         failed = _failures(_History(), _states("history", build))
         assert any(promise in name for name in failed), failed
+
+
+def test_a_broken_history_fails_the_walk() -> None:
+    """Mutants of the history are also found by random steps."""
+
+    class Forgets(MemoryHistory):
+        """Leaves the attempts of earlier holders running."""
+
+        async def open_runs(self, requests: Sequence[OpenRequest]) -> list[OpenDecision]:
+            before = copy.deepcopy(self._data.attempts)
+            decisions = await super().open_runs(requests)
+            for run_id, rows in before.items():
+                self._data.attempts[run_id].update(rows)
+            return decisions
+
+    class EndsLate(MemoryHistory):
+        """Ends a run under a fence that is too low."""
+
+        async def end(self, request: EndRequest) -> bool:
+            return await super().end(replace(request, fence=request.fence + 1))
+
+    for broken in (Forgets, EndsLate, _RecordsAnybody):
+
+        def build(storage: MemoryStorage, broken: type[MemoryHistory] = broken) -> object:
+            return broken(storage.state.history, keep=KEEP)
+
+        with pytest.raises((Exception, ExceptionGroup)):  # any difference will do
+            _History().test_h1_to_h7_hold_whatever_is_done(_states("history", build))
 
 
 def test_a_whole_store_fails_nothing() -> None:

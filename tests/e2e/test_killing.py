@@ -1,0 +1,130 @@
+"""``kill -9``: what was in flight is delivered again, what had ended is not, and no slot is lost."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from ledger import audit, findings_of_runs, outcomes
+from stage import Running, Stage, quick, wait_until
+
+
+def test_what_was_in_flight_is_redelivered(stage: Stage) -> None:
+    """After kill -9 the next start delivers running jobs again within 5 s, under the same run ids and attempt numbers."""
+    flag = stage.root / "flag"
+    names = ["a", "b", "c"]
+    command = {name: f"{stage.line(name)}; test -e {flag} || exec sleep 600" for name in names}
+    stage.declare(*(stage.job(name, command=command[name], overlap="skip") for name in names), stage.job("each"))
+    runner = stage.start().active()
+    begun = {name: stage.sees(name)[0] for name in names}
+    finished = runner.finished("each", count=2)
+    runner.kill()
+    before = stage.statuses()
+    assert {before[line.run_id] for line in begun.values()} == {"running"}
+
+    flag.touch()
+    following = stage.start(env=quick())
+    started = time.monotonic()
+    for name, line in begun.items():
+        [again] = stage.sees(name, run_id=line.run_id, runner=following.number, within=5)
+        assert (again.slot_ms, again.attempt) == (line.slot_ms, line.attempt)
+    assert time.monotonic() - started < 5
+    following.finished("each", count=2)
+    following.stop()
+    assert [run_id for run_id, status in stage.statuses().items() if status == "running"] == []
+    assert not {one["run_id"] for one in finished} & {line.run_id for line in stage.witness() if line.runner == following.number}
+    assert outcomes(stage, "each").keys() == {"succeeded"}
+    assert audit(stage) == []
+    assert findings_of_runs(stage) == []
+
+
+def test_a_loop_of_kills_loses_nothing(stage: Stage) -> None:
+    """Killed eight times at random moments, every slot of every job has run, once but for what was in flight at a kill."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    moments = random.Random(seed)
+    recovers = f'{stage.line("recovers")}; test "$CRONPAD_ATTEMPT" = 1'
+    stage.declare(
+        *(stage.job(f"each-{number}") for number in range(6)),
+        stage.job("slow", "*/2 * * * * *", command=f"{stage.line('slow')}; sleep 0.6"),
+        stage.job("recovers", "*/2 * * * * *", command=recovers, retry={"max": 2, "base": "400ms"}),
+    )
+    for _ in range(8):
+        runner = stage.start(env=quick()).active()
+        time.sleep(moments.uniform(0.0, 1.3))  # the moment of the kill is what varies here, not a wait for something
+        runner.kill()
+    last = stage.start(env=quick()).active()
+    _caught_up(stage, last)
+    last.stop()
+    assert audit(stage) == [], f"seed {seed}"
+    assert findings_of_runs(stage) == [], f"seed {seed}"
+    for name in ["slow", "recovers", *(f"each-{number}" for number in range(6))]:
+        assert outcomes(stage, name).keys() == {"succeeded"}, f"seed {seed}"
+    assert stage.rows(stage.queue, "SELECT * FROM inflight") == []
+
+
+def _caught_up(stage: Stage, runner: Running) -> None:
+    """Waits until no job is due, twice: what was late has begun, and goes on."""
+    for _ in range(2):
+        runner.finished("each-0", count=len(runner.attempts("each-0")) + 1)
+        now_ms = time.time() * 1000
+        due = "SELECT count(*) FROM jobs WHERE next_run_at <= ?"
+        wait_until(lambda: stage.rows(stage.control, due, now_ms) == [(0,)], "all jobs stand in the future")
+
+
+def test_a_recorded_run_is_not_repeated(stage: Stage) -> None:
+    """An entry whose run was recorded before the kill is acknowledged by the next start, not delivered again (B085)."""
+    stage.declare(stage.job("ends"))
+    runner = stage.start().active()
+    [line, *_] = runner.finished("ends")
+    runner.stop()
+    # What a kill after the record and before the acknowledgement leaves behind.
+    added = stage.edit(
+        stage.queue,
+        "INSERT INTO inflight (member, at, owner, fence, due_at) VALUES (?, 9e15, 'dead', 4294967297, 0)",
+        line["occ"],
+    )
+    assert added == 1
+    following = stage.start().active()
+    following.finished("ends", count=2)
+    members = "SELECT member FROM inflight UNION SELECT member FROM due"
+    wait_until(lambda: (line["occ"],) not in stage.rows(stage.queue, members), "the old entry is acknowledged")
+    following.stop()
+    assert [one.runner for one in stage.witness() if one.run_id == line["run_id"]] == [runner.number]
+    assert audit(stage) == []
+    assert findings_of_runs(stage) == []
+
+
+def test_a_run_that_kills_its_runner_is_poisoned(stage: Stage) -> None:
+    """A run that was running at five kills ends as poisoned, and the job goes on."""
+    pid = stage.root / "pid"
+    deadly = f'{stage.line("deadly")}; test "$CRONPAD_SCHEDULED_AT" = "$(cat {pid}.slot)" && kill -9 $(cat {pid})'
+    stage.declare(stage.job("deadly", command=deadly, overlap="skip"))
+    slot = f'test -e {pid}.slot || echo "$CRONPAD_SCHEDULED_AT" > {pid}.slot'
+    stage.declare(stage.job("deadly", command=f"{slot}; {deadly}", overlap="skip"))
+    for _ in range(6):
+        runner = stage.start(env=quick())
+        pid.write_text(str(runner.pid), encoding="utf-8")
+        if runner.number < 5:
+            assert runner.ended() == -9, runner.stderr
+    [bad] = {line.run_id for line in stage.witness() if line.runner < 5}
+    wait_until(lambda: stage.statuses()[bad] == "poisoned", "the deadly run is given up")
+    stage.sees("deadly", runner=5, count=2)
+    runner.stop()
+    assert {line.run_id for line in stage.witness() if line.runner == 5}.isdisjoint({bad})
+    assert audit(stage) == []
+
+
+def test_an_unreadable_entry_is_dropped(stage: Stage) -> None:
+    """Entries that no occurrence can be read from are said and dropped; other jobs do not notice."""
+    stage.declare(stage.job("each"))
+    stage.start().active().stop()
+    odd = ["", "x", "job|1|2", "a|b|c|d|e", "|1|0|1|s", "job|1|0|1|z", "job|99999999999999999999|0|1|s", "\0\n", "ü|1|-1|1|s"]
+    for member in odd:
+        assert stage.edit(stage.queue, "INSERT INTO due (member, at) VALUES (?, 1)", member) == 1
+    runner = stage.start("-v").active()
+    runner.finished("each", count=2)
+    left = f"SELECT member FROM due WHERE member IN ({', '.join('?' * len(odd))})"
+    wait_until(lambda: stage.rows(stage.queue, left, *odd) == [], "odd entries are dropped")
+    runner.stop()
+    assert len(runner.messages("entry_dropped")) >= len(odd)
+    assert audit(stage) == []

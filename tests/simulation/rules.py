@@ -1,0 +1,128 @@
+"""What must hold after every step of the simulation, checked where the state changes; named as in the design (S1 to S14).
+
+The first breach is kept and stops the world. ``hits`` counts what was reached: answers of the stores, kinds of events, faults.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cronpad_core.builtin.memory import CatalogData, HistoryData, QueueFile
+from cronpad_core.domain.job import Job, JobStatus
+from cronpad_core.domain.occurrence import Occurrence
+from cronpad_core.domain.run import MOVES, Run, RunStatus
+
+if TYPE_CHECKING:
+    from world import World
+
+__all__ = ["Breach", "Rules", "SafeCatalog", "SafeHistory"]
+
+
+class Breach(AssertionError):
+    """A rule that did not hold, and where."""
+
+    def __init__(self, rule: str, what: str) -> None:
+        super().__init__(f"{rule}: {what}")
+        self.rule, self.what = rule, what
+
+
+class Rules:
+    """The book of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.breach: Breach | None = None
+        self.hits: Counter[str] = Counter()
+        self.highest_fence = 0
+        self.on_breach: Callable[[], None] = lambda: None
+
+    def bad(self, rule: str, what: str) -> None:
+        """Notes a breach; only the first one counts."""
+        if self.breach is None:
+            self.breach = Breach(rule, f"{what} (boot {self._world.clock.boot_ms()} ms)")
+            self._world.note("BREACH", rule, what)
+            self.on_breach()
+
+    def hit(self, what: str) -> None:
+        """Counts something that was reached."""
+        self.hits[what] += 1
+
+    def state(self) -> None:
+        """S1, and never two holders who trust their lock."""
+        file = self._world.state.queue.file
+        if file is not None and not file.due.keys().isdisjoint(file.inflight):
+            self.bad("S1", f"due and in flight: {file.due.keys() & file.inflight.keys()}")
+        holders = [one for one in self._world.processes if one.alive and one.engine.authority.trusted()]
+        if len(holders) > 1:
+            self.bad("two holders", " ".join(f"{one.name}:{one.engine.authority.term}" for one in holders))
+
+    def run_changes(self, old: Run | None, new: Run) -> None:
+        """S3: statuses move along the table; S5: a run's fence never goes down."""
+        before = None if old is None else old.status
+        ends_again = old is not None and old.status.terminal and old != new
+        if ends_again or (before is not new.status and new.status not in MOVES.get(before, frozenset())):
+            self.bad("S3", f"{new.key} {before} -> {new.status}")
+        if old is not None and new.fence < old.fence:
+            self.bad("S5", f"{new.key}: fence {old.fence} -> {new.fence}")
+        if new.attempt > new.spec.retry.max:
+            self.bad("S8", f"{new.key}: attempt {new.attempt} of at most {new.spec.retry.max}")
+        self._world.note("run", new.key.job_id, new.key.scheduled_at_ms, new.status.value, new.attempt, hex(new.fence))
+
+    def job_changes(self, old: Job | None, new: Job) -> None:
+        """S7: the next run never moves back under one version and clock epoch."""
+        if old is None or (old.version, old.clock_epoch) != (new.version, new.clock_epoch):
+            return
+        before, after = old.next_run_at_ms, new.next_run_at_ms
+        if before is not None and after is not None and after < before:
+            self.bad("S7", f"{new.id} v{new.version}: {before} -> {after}")
+
+    def claimed(self, fences: list[int], order: list[tuple[int, str]]) -> None:
+        """S5: fences grow; Q2: entries come in order."""
+        for fence in fences:
+            if fence <= self.highest_fence:
+                self.bad("S5", f"fence {fence} handed out after {self.highest_fence}")
+            self.highest_fence = max(self.highest_fence, fence)
+        if order != sorted(order):
+            self.bad("Q2", f"claimed out of order: {order}")
+
+    def acknowledges(self, file: QueueFile, member: str, fence: int) -> None:
+        """S13 and S14, before an entry goes for good."""
+        try:
+            occurrence = Occurrence.parse(member)
+        except Exception:  # a malformed entry promises nothing
+            return
+        run = self._world.state.history.runs.get(occurrence.key)
+        if run is not None and run.status is RunStatus.RUNNING and (run.fence, run.attempt) == (fence, occurrence.attempt):
+            self.bad("S14", f"{member} goes while its attempt is running under {fence}")
+        job = self._world.state.catalog.jobs.get(occurrence.job_id)
+        if (
+            occurrence.is_slot
+            and job is not None
+            and job.status is JobStatus.ACTIVE
+            and (job.version, job.next_run_at_ms) == (occurrence.job_version, occurrence.scheduled_at_ms)
+        ):
+            self.bad("S13", f"{member} goes while its job still waits for it")
+
+
+class SafeCatalog(CatalogData):
+    """Control's data, with an eye on every job that is stored."""
+
+    rules: Rules
+
+    def set_job(self, job: Job) -> None:
+        """Stores a job under S7."""
+        self.rules.job_changes(self.jobs.get(job.id), job)
+        super().set_job(job)
+
+
+class SafeHistory(HistoryData):
+    """History's data, with an eye on every run that is stored."""
+
+    rules: Rules
+
+    def set_run(self, run: Run, *, keep: int) -> None:
+        """Stores a run under S3, S5 and S8."""
+        self.rules.run_changes(self.runs.get(run.key), run)
+        super().set_run(run, keep=keep)

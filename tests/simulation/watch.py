@@ -1,0 +1,226 @@
+"""The three stores under watch: each call is compared with what it may do, then the rules are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cronpad_core.domain.admission import OpenDecision, OpenRequest
+from cronpad_core.domain.errors import TermRefusedError
+from cronpad_core.ports.catalog import CatalogStore, JobWrite, Move, MoveAnswer
+from cronpad_core.ports.history import HistoryStore, RangeRequest, RecordAnswer, RecordRequest
+from cronpad_core.ports.queue import Claimed, Entry, Lease, LeaseState, QueueStore
+
+if TYPE_CHECKING:
+    from world import Process
+
+__all__ = ["WatchedCatalog", "WatchedHistory", "WatchedQueue"]
+
+
+class _Watched:
+    """Passes everything on that is not watched."""
+
+    def __init__(self, inner: Any, process: Process) -> None:
+        self._inner, self._process = inner, process
+        self._world, self._rules = process.world, process.world.rules
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def _checked(self, what: str) -> None:
+        self._rules.hit(what)
+        self._rules.state()
+
+
+class WatchedQueue(_Watched):
+    """The queue: S5, S6, S10, S13 and S14."""
+
+    _inner: QueueStore
+
+    def _file(self) -> Any:
+        return self._inner._file
+
+    async def _under_term(self, what: str, term: int, call: Any) -> Any:
+        """S6: a write under a term that is not the lock's changes nothing."""
+        file = self._file()
+        lock = file.lock if file is not None else None
+        try:
+            answer = await call
+        except TermRefusedError:
+            self._checked(f"{what} refused")
+            raise
+        if lock is None or lock.term != term:
+            self._rules.bad("S6", f"{self._process.name} does {what} under term {term}, the lock says {lock}")
+        self._checked(what)
+        return answer
+
+    async def claim(self, *, term: int, limit: int, **rest: Any) -> list[Claimed]:
+        """Claims under S5, S6, S10 and Q2."""
+        engine = self._process.engine
+        if limit > engine.claimer.free():
+            self._rules.bad("S10", f"{self._process.name} asks for {limit} with {engine.claimer.free()} workers free")
+        claimed = await self._under_term("queue.claim", term, self._inner.claim(term=term, limit=limit, **rest))
+        self._rules.claimed([one.fence for one in claimed], [(one.due_at_ms, one.member) for one in claimed])
+        for one in claimed:
+            self._world.note(self._process.name, "claims", one.member, hex(one.fence))
+        return claimed
+
+    async def put(self, entries: Sequence[Entry], *, term: int) -> frozenset[str]:
+        """Puts under S6."""
+        answer = await self._under_term("queue.put", term, self._inner.put(entries, term=term))
+        if answer:
+            self._rules.hit("queue.put in flight")
+        self._world.note(self._process.name, "puts", *(one.member for one in entries))
+        return answer
+
+    async def reap(self, *, term: int, **rest: Any) -> list[str]:
+        """Reaps under S6."""
+        members = await self._under_term("queue.reap", term, self._inner.reap(term=term, **rest))
+        if members:
+            self._rules.hit("reaped")
+            self._world.note(self._process.name, "reaps", *members)
+        return members
+
+    async def requeue(self, *, term: int, **rest: Any) -> list[str]:
+        """Requeues under S6."""
+        members = await self._under_term("queue.requeue", term, self._inner.requeue(term=term, **rest))
+        if members:
+            self._rules.hit("requeued")
+            self._world.note(self._process.name, "requeues", *members)
+        return members
+
+    async def ack(self, lease: Lease, *, retry: Entry | None = None) -> LeaseState:
+        """Acknowledges under S6, S13 and S14."""
+        file = self._file()
+        held, due = file.inflight.get(lease.member), file.due.get(lease.member)
+        ours = lease.fence in (getattr(held, "fence", None), getattr(due, "fence", None))
+        if ours and file is self._world.state.queue.file:
+            self._rules.acknowledges(file, lease.member, lease.fence)
+        answer = await self._inner.ack(lease, retry=retry)
+        changed = (held, due) != (file.inflight.get(lease.member), file.due.get(lease.member))
+        if not ours and (changed or answer is not LeaseState.LOST):
+            self._rules.bad("S6", f"{self._process.name} acknowledges {lease} which it does not hold")
+        self._world.note(self._process.name, "acks", lease.member, answer.value, retry.member if retry else "")
+        self._checked(f"queue.ack {answer.value}")
+        return answer
+
+    async def release(self, lease: Lease, **rest: Any) -> LeaseState:
+        """Gives back under S6."""
+        file = self._file()
+        held, due = file.inflight.get(lease.member), file.due.get(lease.member)
+        answer = await self._inner.release(lease, **rest)
+        ours = held is not None and held.fence == lease.fence
+        if not ours and (held, due) != (file.inflight.get(lease.member), file.due.get(lease.member)):
+            self._rules.bad("S6", f"{self._process.name} gives {lease} back which it does not hold")
+        self._world.note(self._process.name, "releases", lease.member, answer.value)
+        self._checked(f"queue.release {answer.value}")
+        return answer
+
+    async def extend(self, leases: Sequence[Lease], **rest: Any) -> Any:
+        """Extends; what became of each lease is counted."""
+        answer = await self._inner.extend(leases, **rest)
+        for state in answer.values():
+            self._rules.hit(f"queue.extend {state.value}")
+        self._rules.state()
+        return answer
+
+    async def acquire(self, row: Any, **rest: Any) -> bool:
+        """Takes the lock; refusals are counted."""
+        taken = await self._inner.acquire(row, **rest)
+        self._world.note(self._process.name, "acquires", row.term, taken)
+        self._checked(f"queue.acquire {taken}")
+        return taken
+
+    async def reassert(self, row: Any, **rest: Any) -> bool:
+        """Moves the lock to another file; refusals are counted."""
+        moved = await self._inner.reassert(row, **rest)
+        self._world.note(self._process.name, "reasserts", row.term, moved)
+        self._checked(f"queue.reassert {moved}")
+        return moved
+
+
+class WatchedCatalog(_Watched):
+    """Control: S6."""
+
+    _inner: CatalogStore
+
+    async def move(self, moves: Sequence[Move]) -> list[MoveAnswer]:
+        """Moves jobs under S6."""
+        term = self._world.state.catalog.term.record.term
+        try:
+            answers = await self._inner.move(moves)
+        except TermRefusedError:
+            self._checked("catalog.move refused")
+            raise
+        for move, answer in zip(moves, answers, strict=True):
+            self._world.note(self._process.name, "moves", move.job_id, move.from_ms, move.to_ms, answer.kind.value)
+            if move.term != term and answer.kind.value == "moved":
+                self._rules.bad("S6", f"{self._process.name} moves {move.job_id} under term {move.term}, control says {term}")
+            self._checked(f"catalog.move {answer.kind.value}")
+        return answers
+
+    async def write(self, writes: Sequence[JobWrite], *, term: int | None) -> None:
+        """Stores jobs under S6."""
+        stored = self._world.state.catalog.term.record.term
+        await self._inner.write(writes, term=term)
+        if term != stored:
+            self._rules.bad("S6", f"{self._process.name} writes jobs under term {term}, control says {stored}")
+        for write in writes:
+            self._world.note(self._process.name, "writes", write.job.id, write.job.version, write.job.status.value)
+        self._checked("catalog.write")
+
+
+class WatchedHistory(_Watched):
+    """History: S6."""
+
+    _inner: HistoryStore
+
+    async def open_runs(self, requests: Sequence[OpenRequest]) -> list[OpenDecision]:
+        """Opens runs; the answers are counted."""
+        decisions = await self._inner.open_runs(requests)
+        for request, decision in zip(requests, decisions, strict=True):
+            again = " again" if decision.redelivery else ""
+            self._world.note(self._process.name, "opens", request.occurrence.member, decision.kind.value + again)
+            self._checked(f"history.open {decision.kind.value}{again}")
+        return decisions
+
+    async def record(self, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:
+        """Records under S6: another fence, or another attempt, changes no run."""
+        runs = self._world.state.history.runs
+        before = {request.key: runs.get(request.key) for request in requests}
+        answers = await self._inner.record(requests)
+        for request, answer in zip(requests, answers, strict=True):
+            run = before[request.key]
+            ours = run is not None and (run.fence, run.attempt) == (request.attempt.fence, request.attempt.attempt)
+            if not ours and runs.get(request.key) != run:
+                self._rules.bad("S6", f"{self._process.name} records {request.key} under fence {request.attempt.fence}")
+            self._world.note(self._process.name, "records", request.key.scheduled_at_ms, request.status.value, answer.kind.value)
+            self._checked(f"history.record {answer.kind.value}")
+        return answers
+
+    async def raise_fence(self, *args: Any, **rest: Any) -> bool:
+        """A running worker takes a newer lease over; counted."""
+        raised = await self._inner.raise_fence(*args, **rest)
+        self._checked(f"history.raise_fence {raised}")
+        return raised
+
+    async def end(self, request: Any) -> bool:
+        """Ends a run; counted."""
+        ended = await self._inner.end(request)
+        self._checked(f"history.end {request.status.value} {ended}")
+        return ended
+
+    async def add_ranges(self, requests: Sequence[RangeRequest], *, term: int) -> Any:
+        """Writes ranges under S6."""
+        stored = self._world.state.history.term.record.term
+        try:
+            rows = await self._inner.add_ranges(requests, term=term)
+        except TermRefusedError:
+            self._checked("history.add_ranges refused")
+            raise
+        if rows and term != stored:
+            self._rules.bad("S6", f"{self._process.name} writes ranges under term {term}, history says {stored}")
+        for row in rows:
+            self._world.note(self._process.name, "ranges", row.job_id, row.kind.value, row.first_ms, row.last_ms)
+            self._checked(f"range {row.kind.value}")
+        return rows
