@@ -25,6 +25,7 @@ ENTRY_POINT_GROUP = "cronpad"
 
 hookspec = pluggy.HookspecMarker(HOOK_NAMESPACE)
 hookimpl = pluggy.HookimplMarker(HOOK_NAMESPACE)
+"""Marks a function of a plugin as the implementation of the hook of its name."""
 
 
 class CronpadSpecs:

@@ -96,7 +96,9 @@ def show_command(invocation: Invocation, run: str) -> None:
 @command.command("logs")
 @click.argument("run")
 @click.option("--attempt", type=click.IntRange(1), help="Which attempt, counted from 1; the last one if not given.")
-@click.option("--stream", type=click.Choice(["stdout", "stderr", "both"]), default="both", show_default=True)
+@click.option(
+    "--stream", type=click.Choice(["stdout", "stderr", "both"]), default="both", show_default=True, help="Which of the two."
+)
 @click.pass_obj
 def logs_command(invocation: Invocation, run: str, attempt: int | None, stream: str) -> None:
     """What a run printed, as far as it was kept.

@@ -77,3 +77,4 @@ class Unknown(Report):
 
 
 Outcome: TypeAlias = Delivered | Failed | TimedOut | Cancelled | Unknown
+"""How a delivery ended, in the words of its sink."""

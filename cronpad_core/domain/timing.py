@@ -12,12 +12,22 @@ from typing import TypeAlias
 __all__ = ["DAY", "HOUR", "MINUTE", "SECOND", "Millis", "JsonValue", "from_ms", "rfc3339", "to_ms"]
 
 Millis: TypeAlias = int
+"""Whole milliseconds, an instant or a duration."""
+
 JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+"""What JSON can hold."""
 
 SECOND = 1_000
+"""A second in milliseconds."""
+
 MINUTE = 60 * SECOND
+"""A minute in milliseconds."""
+
 HOUR = 60 * MINUTE
+"""An hour in milliseconds."""
+
 DAY = 24 * HOUR
+"""24 hours in milliseconds; a day of a calendar may have more or fewer."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -72,64 +72,28 @@ class Engine:
 def compose(parts: Parts) -> Engine:
     """Builds the engine; touches nothing. Must be called where its event loop runs."""
     clock, emit, tuning, storage = parts.clock, parts.emit, parts.tuning, parts.storage
-    queue, catalog, history = storage.queue, JobCache(storage.catalog), storage.history
-    authority, holdings, wake = Authority(clock), Holdings(), WakeUp()
-    patience = Patience(clock, authority, emit)
-    schedules = parts.schedules
-    advancer = Advancer(catalog=catalog, queue=queue, clock=clock, patience=patience, schedules=schedules, wake=wake)
-    leases = LeaseKeeper(
-        queue=queue,
-        history=history,
+    authority = Authority(clock)
+    shared = _Shared(
+        parts=parts,
+        catalog=JobCache(storage.catalog),
         authority=authority,
-        holdings=holdings,
-        patience=patience,
-        tuning=tuning,
-        owner=parts.owner,
-        emit=emit,
+        patience=Patience(clock, authority, emit),
+        holdings=Holdings(),
+        wake=WakeUp(),
     )
-    worker = Worker(sinks=parts.sinks, clock=clock, authority=authority, tuning=tuning, present=queue.present, emit=emit)
-    line = Line(
-        gate=Gate(catalog=catalog, history=history, clock=clock, patience=patience, schedules=schedules, tuning=tuning),
-        catchup=CatchUp(
-            catalog=catalog,
-            history=history,
-            clock=clock,
-            patience=patience,
-            schedules=schedules,
-            policies=parts.policies,
-            emit=emit,
-        ),
-        opener=Opener(
-            history=history,
-            clock=clock,
-            patience=patience,
-            holdings=holdings,
-            tuning=tuning,
-            available=parts.sinks.available,
-            emit=emit,
-        ),
-        advancer=advancer,
-        worker=worker,
-        recorder=Recorder(history=history, clock=clock, patience=patience, emit=emit),
-        settle=Settle(queue=queue, clock=clock, patience=patience, wake=wake),
-        leases=leases,
-        holdings=holdings,
-        authority=authority,
-        clock=clock,
-        wake=wake,
-        emit=emit,
-    )
+    patience, holdings = shared.patience, shared.holdings
+    line = shared.line()
     return Engine(
         parts=parts,
-        catalog=catalog,
+        catalog=shared.catalog,
         authority=authority,
         patience=patience,
         holdings=holdings,
-        wake=wake,
+        wake=shared.wake,
         dispatcher=Dispatcher(
-            catalog=catalog,
-            history=history,
-            queue=queue,
+            catalog=shared.catalog,
+            history=storage.history,
+            queue=storage.queue,
             clock=clock,
             liveness=parts.liveness,
             authority=authority,
@@ -139,7 +103,7 @@ def compose(parts: Parts) -> Engine:
             emit=emit,
         ),
         claimer=Claimer(
-            queue=queue,
+            queue=storage.queue,
             clock=clock,
             authority=authority,
             holdings=holdings,
@@ -149,20 +113,89 @@ def compose(parts: Parts) -> Engine:
             emit=emit,
         ),
         line=line,
-        leases=leases,
-        reaper=Reaper(queue=queue, clock=clock, authority=authority, holdings=holdings, patience=patience, tuning=tuning),
-        reconciler=Reconciler(
-            catalog=catalog,
-            history=history,
-            queue=queue,
-            clock=clock,
-            authority=authority,
-            holdings=holdings,
-            patience=patience,
-            schedules=schedules,
-            tuning=tuning,
-            emit=emit,
-        ),
-        advancer=advancer,
-        worker=worker,
+        leases=line.leases,
+        reaper=Reaper(queue=storage.queue, clock=clock, authority=authority, holdings=holdings, patience=patience, tuning=tuning),
+        reconciler=shared.reconciler(),
+        advancer=line.advancer,
+        worker=line.worker,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What most parts are built from."""
+
+    parts: Parts
+    catalog: JobCache
+    authority: Authority
+    patience: Patience
+    holdings: Holdings
+    wake: WakeUp
+
+    def line(self) -> Line:
+        """The line with its steps."""
+        parts = self.parts
+        clock, emit, tuning, patience = parts.clock, parts.emit, parts.tuning, self.patience
+        queue, history, catalog, schedules = parts.storage.queue, parts.storage.history, self.catalog, parts.schedules
+        return Line(
+            gate=Gate(catalog=catalog, history=history, clock=clock, patience=patience, schedules=schedules, tuning=tuning),
+            catchup=CatchUp(
+                catalog=catalog,
+                history=history,
+                clock=clock,
+                patience=patience,
+                schedules=schedules,
+                policies=parts.policies,
+                emit=emit,
+            ),
+            opener=Opener(
+                history=history,
+                clock=clock,
+                patience=patience,
+                holdings=self.holdings,
+                tuning=tuning,
+                available=parts.sinks.available,
+                emit=emit,
+            ),
+            advancer=Advancer(catalog=catalog, queue=queue, clock=clock, patience=patience, schedules=schedules, wake=self.wake),
+            worker=Worker(
+                sinks=parts.sinks, clock=clock, authority=self.authority, tuning=tuning, present=queue.present, emit=emit
+            ),
+            recorder=Recorder(history=history, clock=clock, patience=patience, emit=emit),
+            settle=Settle(queue=queue, clock=clock, patience=patience, wake=self.wake),
+            leases=self._leases(),
+            holdings=self.holdings,
+            authority=self.authority,
+            clock=clock,
+            wake=self.wake,
+            emit=emit,
+        )
+
+    def _leases(self) -> LeaseKeeper:
+        parts = self.parts
+        return LeaseKeeper(
+            queue=parts.storage.queue,
+            history=parts.storage.history,
+            authority=self.authority,
+            holdings=self.holdings,
+            patience=self.patience,
+            tuning=parts.tuning,
+            owner=parts.owner,
+            emit=parts.emit,
+        )
+
+    def reconciler(self) -> Reconciler:
+        """The part that repairs."""
+        parts = self.parts
+        return Reconciler(
+            catalog=self.catalog,
+            history=parts.storage.history,
+            queue=parts.storage.queue,
+            clock=parts.clock,
+            authority=self.authority,
+            holdings=self.holdings,
+            patience=self.patience,
+            schedules=parts.schedules,
+            tuning=parts.tuning,
+            emit=parts.emit,
+        )

@@ -53,6 +53,21 @@ class NoWork:
         return Delivered()
 
 
+def every_second(jobs: int) -> list[Declared]:
+    return [
+        Declared(
+            spec=JobSpec(
+                name=f"job-{number}",
+                schedule=ScheduleSpec(texts=("* * * * * *",)),
+                sink=SinkSpec(type="none"),
+                overlap=OverlapRule(policy=OverlapPolicy.ALLOW, max=10),
+            ),
+            origin="bench",
+        )
+        for number in range(jobs)
+    ]
+
+
 async def measure(jobs: int, seconds: float, durable: bool, directory: Path) -> tuple[list[float], float]:
     clock, sinks, book = SystemClock(), NoWork(), ScheduleBook()
     storage = SqliteStorage(StorageOptions(url=f"sqlite://{directory}", wall_ms=clock.wall_ms, durable=durable))
@@ -75,20 +90,8 @@ async def measure(jobs: int, seconds: float, durable: bool, directory: Path) -> 
 
     async def prepare() -> None:
         await storage.prepare()
-        declared = [
-            Declared(
-                spec=JobSpec(
-                    name=f"job-{number}",
-                    schedule=ScheduleSpec(texts=("* * * * * *",)),
-                    sink=SinkSpec(type="none"),
-                    overlap=OverlapRule(policy=OverlapPolicy.ALLOW, max=10),
-                ),
-                origin="bench",
-            )
-            for number in range(jobs)
-        ]
         await apply(
-            declared,
+            every_second(jobs),
             origins=["bench"],
             prune=False,
             catalog=storage.catalog,
@@ -121,7 +124,9 @@ def idle(jobs: int, seconds: float) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "jobs.json")
         hour = (time.gmtime().tm_hour + 12) % 24
-        declared = [{"name": f"job-{number}", "schedule": f"{number % 60} {hour} * * *", "command": "true"} for number in range(jobs)]
+        declared = [
+            {"name": f"job-{number}", "schedule": f"{number % 60} {hour} * * *", "command": "true"} for number in range(jobs)
+        ]
         path.write_text(json.dumps({"jobs": declared}))
         runner = subprocess.Popen(
             [sys.executable, "-m", "cronpad_core.cli.main", "run", str(path)],

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -56,6 +57,7 @@ class Errands:
     backlog: deque[Errand | None] = field(default_factory=deque)
     _inbox: SimpleQueue[Errand | None] = field(default_factory=SimpleQueue)
     _thread: threading.Thread | None = None
+    _ended: Future[None] = field(default_factory=Future)
     _closed: bool = False
 
     async def run(self, operation: Operation[T], *, alone: bool = False) -> T:
@@ -75,11 +77,9 @@ class Errands:
     async def close(self) -> None:
         """Waits until all is done and the connection is closed. Closed twice is closed once."""
         self._closed = True
-        thread = self._thread
-        if thread is not None:
+        if self._thread is not None:
             self._inbox.put(None)
-            await asyncio.get_running_loop().run_in_executor(None, thread.join)
-            self._thread = None
+            await asyncio.wrap_future(self._ended)
 
     def _submit(self, errand: Errand) -> asyncio.Future[Any]:
         if self._closed:
@@ -93,6 +93,12 @@ class Errands:
         return errand.future
 
     def _loop(self) -> None:
+        try:
+            self._serve_all()
+        finally:
+            self._ended.set_result(None)
+
+    def _serve_all(self) -> None:
         while True:
             if not self.backlog:
                 try:

@@ -61,18 +61,19 @@ class Opener:
 
     def open_all(self, db: sqlite3.Connection, requests: Sequence[OpenRequest]) -> list[OpenDecision]:
         """Opens runs in order, each as ``decide_open`` says of what those before it left. (H1, H2, H6)"""
-        work = self._read(db, requests)
+        keys = [request.occurrence.key for request in requests]
+        work = self._read(db, requests, keys)
         answers = []
-        for index, request in enumerate(requests):
-            if request.occurrence.key in work.touched:
+        for index, (request, key) in enumerate(zip(requests, keys, strict=True)):
+            if key in work.touched:
                 self._write(db, work)
-            answers.append(self._open(db, work, request, index in work.covered))
+            answers.append(self._open(db, work, request, key, index in work.covered))
         self._write(db, work)
         return answers
 
-    def _read(self, db: sqlite3.Connection, requests: Sequence[OpenRequest]) -> _Work:
-        keys = sql.keys_json(request.occurrence.key for request in requests)
-        found = [_Stored(row[0], row[1], sql.run_of(row)) for row in db.execute(sql.RUNS_BY_KEYS, (keys,)).fetchall()]
+    def _read(self, db: sqlite3.Connection, requests: Sequence[OpenRequest], keys: Sequence[RunKey]) -> _Work:
+        rows = db.execute(sql.RUNS_BY_KEYS, (sql.keys_json(keys),)).fetchall()
+        found = [_Stored(row[0], row[1], sql.run_of(row)) for row in rows]
         jobs = json.dumps(list({request.occurrence.job_id for request in requests}))
         slots = [
             (request.occurrence.job_id, request.occurrence.job_version, request.occurrence.scheduled_at_ms)
@@ -87,9 +88,8 @@ class Opener:
             last_seq=db.execute(sql.LAST_SEQ).fetchone()[0],
         )
 
-    def _open(self, db: sqlite3.Connection, work: _Work, request: OpenRequest, covered: bool) -> OpenDecision:
-        occurrence = request.occurrence
-        key, job_id = occurrence.key, occurrence.job_id
+    def _open(self, db: sqlite3.Connection, work: _Work, request: OpenRequest, key: RunKey, covered: bool) -> OpenDecision:
+        occurrence, job_id = request.occurrence, key.job_id
         stored = work.runs.get(key)
         before = None if stored is None else stored.run
         was_running = before is not None and before.status is RunStatus.RUNNING

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from cronpad_core.api import (
     Claimed,
@@ -31,6 +33,8 @@ from cronpad_sql.queue_file import LOCK, MODE, identity_of, lock_of, lock_text, 
 
 __all__ = ["SqliteQueue"]
 
+T = TypeVar("T")
+
 
 class SqliteQueue:
     """The queue in ``cronpad-queue.db``: one lane writes, a reader answers questions, fresh connections look at it."""
@@ -45,10 +49,17 @@ class SqliteQueue:
         self._watch: Watch | None = None
         self._epoch: str | None = None
         self._damaged: tuple[int, int] | None = None
+        self._outside: ThreadPoolExecutor | None = None
+
+    async def _from_outside(self, action: Callable[[], T]) -> T:
+        """Runs what makes connections of its own in a thread of its own: the loop's threads may all be busy with user code."""
+        if self._outside is None:
+            self._outside = ThreadPoolExecutor(1, f"cronpad-sql {self._path.name}")
+        return await asyncio.get_running_loop().run_in_executor(self._outside, action)
 
     async def look(self) -> QueueLook:
         """What a fresh connection sees at the queue's place."""
-        return await asyncio.to_thread(look_at, self._path)
+        return await self._from_outside(partial(look_at, self._path))
 
     async def open(self) -> str | None:
         """Opens what stands at the place, made sound or made anew; the answer is why it begins empty."""
@@ -60,7 +71,7 @@ class SqliteQueue:
             watch.drop_orphans()
         damaged = self._damaged is not None and self._damaged == stamp_of(self._path)
         try:
-            reason = await asyncio.to_thread(open_file, self._path, self._wall_ms(), damaged=damaged)
+            reason = await self._from_outside(partial(open_file, self._path, self._wall_ms(), damaged=damaged))
         except sqlite3.Error as error:
             raise store_error(error, str(self._path)) or error from error
         lane = Lane(
@@ -88,7 +99,7 @@ class SqliteQueue:
 
     async def verify(self) -> bool:
         """As ``present``, and a fresh connection finds the same epoch."""
-        return self.present() and await asyncio.to_thread(readable_with, self._path, self._epoch)
+        return self.present() and await self._from_outside(partial(readable_with, self._path, self._epoch))
 
     async def close(self) -> None:
         """Flushes and closes the file."""
@@ -100,6 +111,9 @@ class SqliteQueue:
             # Another file at this place is not ours to write into, not even by a checkpoint.
             lane.checkpoints = watch is not None and watch.missing() is None
             await lane.close()
+        if self._outside is not None:
+            self._outside.shutdown(wait=False)
+            self._outside = None
 
     @property
     def _writing(self) -> Lane:

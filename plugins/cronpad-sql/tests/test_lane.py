@@ -20,14 +20,14 @@ class _Fragile(sqlite3.Connection):
 
     armed: tuple[str, int] | None = None
 
-    def execute(self, sql: str, *values: object) -> sqlite3.Cursor:  # type: ignore[override]  # as the lane calls it
+    def execute(self, sql: str, values: Sequence[int] = ()) -> sqlite3.Cursor:  # type: ignore[override]  # as it is called here
         armed = _Fragile.armed
         if armed is not None and sql == armed[0]:
             _Fragile.armed = None
             error = sqlite3.OperationalError("injected")
             error.sqlite_errorcode = armed[1]
             raise error
-        return super().execute(sql, *values)
+        return super().execute(sql, values)
 
 
 @pytest.fixture

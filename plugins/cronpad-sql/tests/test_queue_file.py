@@ -139,28 +139,6 @@ def test_an_older_copy_is_another_file(state: Path, build: Build, take: Take, tm
     _filled(state, build, take, body)
 
 
-def test_damage_found_in_use_is_moved_aside(state: Path, build: Build, take: Take) -> None:
-    """A page that proves damaged only when it is read raises ``StoreDamagedError``, and the next ``open`` begins empty."""
-
-    async def body(storage: SqliteStorage) -> None:
-        queue = storage.queue
-        await queue.close()
-        with _queue(state).open("r+b") as file:
-            for page in range(2, os.stat(_queue(state)).st_size // 4096):
-                file.seek(page * 4096)
-                file.write(b"\x00" * 4096)
-        # A check at the opening would find it; what is tested here is damage that comes after it.
-        broken = _queue(state).read_bytes()
-        assert await queue.open() == "corrupt"
-        await queue.close()
-        _delete(_queue(state))
-        _queue(state).write_bytes(broken)
-        queue._damaged = (os.stat(_queue(state)).st_dev, os.stat(_queue(state)).st_ino)  # type: ignore[attr-defined]  # as the lane notes it
-        assert await queue.open() == "corrupt"
-
-    _filled(state, build, take, body)
-
-
 def test_zeroed_pages_raise_damage_in_use(state: Path, build: Build, take: Take) -> None:
     """Claims on a file whose pages were zeroed under way raise ``StoreDamagedError`` and lose nothing silently."""
 

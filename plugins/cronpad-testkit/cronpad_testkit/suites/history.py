@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from cronpad_core.api import (
     AttemptStatus,
@@ -22,8 +22,8 @@ from cronpad_testkit.samples import T0, fence, key, opening, result, slot, spec
 from cronpad_testkit.suites.catalog import check_terms
 from cronpad_testkit.suites.history_open import HistoryOpenSuite
 from cronpad_testkit.suites.history_ranges import HistoryRangesSuite
-from cronpad_testkit.suites.history_walk import STEPS, Step, walk
-from cronpad_testkit.suites.storage import BuildStorage, NewState, on_state, on_storage, opened, run_on
+from cronpad_testkit.suites.history_walk import check_by_walking
+from cronpad_testkit.suites.storage import BuildStorage, NewState, on_state, on_storage, opened
 
 __all__ = ["HistorySuite"]
 
@@ -39,7 +39,9 @@ def _end(status: RunStatus = RunStatus.CANCELLED, *, was: RunStatus = RunStatus.
 
 
 class HistorySuite(HistoryOpenSuite, HistoryRangesSuite):
-    """Adopt with the fixture ``new_state``; see the README of cronpad-testkit."""
+    """Adopt with the fixture ``new_state``; see the README of cronpad-testkit. ``walks`` sizes the random walk."""
+
+    walks: ClassVar[int] = 100
 
     @on_storage
     async def test_c1_the_record_of_the_holder_is_swapped_whole(self, storage: Storage) -> None:
@@ -250,10 +252,4 @@ class HistorySuite(HistoryOpenSuite, HistoryRangesSuite):
 
     def test_h1_to_h7_hold_whatever_is_done(self, new_state: NewState) -> None:
         """H1 to H4, H7: random openings, results, endings and fences keep every promise after each step."""
-
-        @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-        @given(STEPS)
-        def check(steps: list[Step]) -> None:
-            run_on(new_state(), lambda storage: walk(storage, steps))
-
-        check()
+        check_by_walking(new_state, examples=self.walks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cronpad_core.api import (
@@ -23,12 +24,13 @@ from cronpad_core.api import (
     decide_open,
 )
 from cronpad_testkit.samples import T0, fence, key, opening, result, slot, spec
+from cronpad_testkit.suites.storage import NewState, run_on
 
-__all__ = ["STEPS", "Step", "walk"]
+__all__ = ["check_by_walking"]
 
 Step = tuple[str, int, int, int]
 
-STEPS: st.SearchStrategy[list[Step]] = st.lists(
+_STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(
         st.sampled_from(["open", "open", "record", "record", "end", "raise"]),
         st.integers(0, 2),
@@ -51,8 +53,21 @@ _RESULTS = (
 _ENDS = (RunStatus.CANCELLED, RunStatus.FAILED)
 
 
-async def walk(storage: Storage, steps: Sequence[Step]) -> None:
-    """Does the steps and checks H1 to H4 and H7 after each."""
+def check_by_walking(new_state: NewState, *, examples: int, shrink: bool = True) -> None:
+    """Walks and checks H1 to H4 and H7 after each step. Without ``shrink`` a failure is only raised."""
+    chosen = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    if not shrink:
+        chosen = settings(chosen, phases=[Phase.generate], database=None, derandomize=True)
+
+    @chosen
+    @given(_STEPS)
+    def check(steps: list[Step]) -> None:
+        run_on(new_state(), lambda storage: _walk(storage, steps))
+
+    check()
+
+
+async def _walk(storage: Storage, steps: Sequence[Step]) -> None:
     walker = _Walker(storage)
     for number, step in enumerate(steps, 1):
         await walker.take(number, step)
@@ -144,6 +159,8 @@ class _Walker:
             run is not None and run.status is RunStatus.RUNNING and back not in (1, 2) and old <= fence(number, term=9)
         )
         if done and run is not None:
+            # A result that was recorded under the old fence went with the row, so it is no longer the same one.
+            self.last.pop((run_key, run.attempt, run.fence), None)
             assert await self.history.run(run_key) == replace(run, fence=fence(number, term=9))
 
     async def _check(self, run_key: RunKey, before: Run | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 import pytest
 
@@ -22,8 +23,8 @@ class QueueStoreSuite(QueueLeaseSuite):
     ``examples`` and ``steps`` size the comparison with a model; ``CRONPAD_TESTKIT_EXAMPLES`` overrides the first.
     """
 
-    examples: int = 150
-    steps: int = 40
+    examples: ClassVar[int] = 150
+    steps: ClassVar[int] = 40
 
     @on_storage
     async def test_q1_put_twice_moves_and_never_duplicates(self, storage: Storage) -> None:

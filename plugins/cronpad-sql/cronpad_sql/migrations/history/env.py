@@ -1,4 +1,4 @@
-"""Run by Alembic, never imported: ``cronpad_sql.migrate`` hands in the connection and owns the transaction."""
+"""Run by Alembic: ``cronpad_sql.migrate`` hands in the connection and owns the transaction."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from alembic import context
 
 from cronpad_sql import schema
 
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=schema.history,
-    transactional_ddl=False,
-    render_as_batch=True,
-)
-context.run_migrations()
+
+def run() -> None:
+    """Runs the steps that Alembic chose, inside the caller's transaction."""
+    context.configure(
+        connection=context.config.attributes["connection"],
+        target_metadata=schema.history,
+        transactional_ddl=False,
+        render_as_batch=True,
+    )
+    context.run_migrations()
+
+
+if hasattr(context, "config"):  # only while Alembic runs this file
+    run()

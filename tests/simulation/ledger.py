@@ -1,0 +1,124 @@
+"""The oracle: which slots there should be, by arithmetic of its own, and what became of each. Never cronpad's word alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cronpad_core.domain.job import JobSpec, JobStatus, JobVersion
+from cronpad_core.domain.occurrence import Occurrence, Trigger
+from cronpad_core.domain.run import Run, RunStatus
+from rules import Breach
+
+if TYPE_CHECKING:
+    from world import World
+
+__all__ = ["audit", "outcomes", "settled", "slots"]
+
+
+def slots(spec: JobSpec, after_ms: int, until_ms: int) -> Iterator[int]:
+    """The slots in (after, until] of the schedules that the simulation uses: ``every Ns`` and ``*/N * * * * *``."""
+    found: set[int] = set()
+    for text in spec.schedule.texts:
+        if every := re.fullmatch(r"every (\d+)s", text):
+            period, anchor = int(every[1]) * 1_000, spec.schedule.anchor_ms or 0
+        elif stars := re.fullmatch(r"\*/(\d+) \* \* \* \* \*", text):
+            period, anchor = int(stars[1]) * 1_000, 0
+            assert 60 % int(stars[1]) == 0, "the oracle knows steps that divide a minute"
+        else:
+            raise AssertionError(f"the oracle does not know {text!r}")
+        first = after_ms - (after_ms - anchor) % period + period
+        found.update(range(max(first, anchor), until_ms + 1, period))
+    yield from sorted(found)
+
+
+def outcomes(world: World, job_id: str, version: int, slot: int) -> list[str]:
+    """Everything that claims to be the outcome of a slot; there must be one."""
+    history = world.state.history
+    got = []
+    for run in _runs_at(world, job_id, slot):
+        if run.status not in (RunStatus.PENDING, RunStatus.WAITING):
+            got.append("skipped" if run.status is RunStatus.SKIPPED else "ran")
+    rows = history.by_job.get(job_id)
+    for row in rows.ranges.get(version, []) if rows else []:
+        if row.first_ms <= slot <= row.last_ms:
+            got.append(row.kind.value)
+    return got
+
+
+def _runs_at(world: World, job_id: str, slot: int) -> list[Run]:
+    run = world.state.history.runs.get(
+        Occurrence(job_id=job_id, scheduled_at_ms=slot, attempt=0, job_version=1, trigger=Trigger.SCHEDULED).key
+    )
+    return [] if run is None else [run]
+
+
+def _covered_ms(world: World, version: JobVersion) -> int:
+    """Up to where a version is in force: its end, or now; never while its job is paused or gone."""
+    if version.valid_until_ms is not None:
+        return version.valid_until_ms
+    job = world.state.catalog.jobs[version.job_id]
+    if job.status in (JobStatus.PAUSED, JobStatus.DELETED) or job.version != version.version:
+        return version.valid_from_ms
+    return world.clock.wall_ms()
+
+
+def audit(world: World, *, bound_ms: int) -> Counter[str]:
+    """Every slot has one outcome (L1), and no outcome is without a slot; younger ones than ``bound_ms`` may have none yet."""
+    now = world.clock.wall_ms()
+    counts: Counter[str] = Counter()
+    expected: dict[str, set[int]] = defaultdict(set)
+    for job_id, versions in world.state.catalog.versions.items():
+        for version in versions.values():
+            for slot in slots(version.spec, version.valid_from_ms, _covered_ms(world, version)):
+                if slot in expected[job_id]:
+                    raise Breach("ledger", f"{job_id}: slot {slot} belongs to two versions")
+                expected[job_id].add(slot)
+                got = outcomes(world, job_id, version.version, slot)
+                counts.update(got)
+                if len(got) > 1:
+                    raise Breach("two outcomes", f"{job_id} v{version.version} {slot}: {got}")
+                if not got and slot < now - bound_ms:
+                    raise Breach("no outcome", f"{job_id} v{version.version} {slot}, {now - slot} ms ago")
+    for run in world.state.history.runs.values():
+        if run.key.trigger is Trigger.SCHEDULED and run.key.scheduled_at_ms not in expected[run.key.job_id]:
+            raise Breach("outcome without a slot", f"{run.key} v{run.job_version} {run.status.value}")
+    for job_id, rows in world.state.history.by_job.items():
+        for ranges in rows.ranges.values():
+            for row in ranges:
+                count = sum(row.first_ms <= slot <= row.last_ms for slot in expected[job_id])
+                if count != row.count:
+                    raise Breach("outcome without a slot", f"{row} has {count} slots")
+    return counts
+
+
+def settled(world: World, *, bound_ms: int) -> None:
+    """After a quiet time: no stuck run (L2), nothing in flight for long, every job has its next entry (S2), no ghosts (S4)."""
+    wall, boot = world.clock.wall_ms(), world.clock.boot_ms()
+    file = world.state.queue.file
+    assert file is not None, "somebody dispatches, so there is a queue"
+    for run in world.state.history.runs.values():
+        since = run.opened_at_ms or run.created_at_ms
+        if not run.status.terminal and since < wall - bound_ms:
+            raise Breach("L2", f"stuck: {run}")
+    for member, held in file.inflight.items():
+        if held.until_ms < file.boot_base_ms + boot - 5_000:
+            raise Breach("L2", f"in flight for ever: {member} {held}")
+    for job in world.state.catalog.jobs.values():
+        if job.status is not JobStatus.ACTIVE or job.next_run_at_ms is None:
+            continue
+        if job.next_run_at_ms < wall - bound_ms:
+            raise Breach("L1", f"never fires again: {job}")
+        member = job.slot(job.next_run_at_ms).member
+        if member not in file.due and member not in file.inflight:
+            raise Breach("S2", f"no entry for {member}, which is due in {job.next_run_at_ms - wall} ms")
+    for member, due in file.due.items():
+        try:
+            occurrence = Occurrence.parse(member)
+        except Exception as error:
+            raise Breach("Q14", f"a malformed entry stays: {member!r}") from error
+        ghost = world.state.history.runs.get(occurrence.key)
+        if ghost is not None and ghost.status.terminal and due.at_ms < wall - world.tuning.reconcile_ms - 5_000:
+            raise Breach("S4", f"{member} of a run that is {ghost.status.value}")
