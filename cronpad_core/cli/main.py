@@ -17,7 +17,7 @@ _COMMANDS: Final = {
     "validate": ("cronpad_core.cli.validate", "Check jobs files: all problems at once, each with its place."),
     "next": ("cronpad_core.cli.next", "The next fires of a schedule, or of the jobs of a file."),
     "explain": ("cronpad_core.cli.explain", "What a schedule means, and which rules apply to it."),
-    "jobs": ("cronpad_core.cli.jobs", "List, show, pause and resume stored jobs."),
+    "jobs": ("cronpad_core.cli.jobs", "List and show stored jobs."),
     "runs": ("cronpad_core.cli.runs", "List and show runs."),
     "health": ("cronpad_core.cli.health", "Whether the dispatcher of a state is well."),
     "plugin": ("cronpad_core.cli.plugin", "List and show plugins."),
