@@ -13,7 +13,7 @@ pytest.register_assert_rewrite("stage", "ledger")
 
 from stage import Stage  # noqa: E402  # needs the path
 
-_AT_ONCE = 4
+_AT_ONCE = 6
 _HERE = Path(__file__).parent
 
 

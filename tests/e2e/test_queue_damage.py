@@ -26,7 +26,8 @@ def _delete_alone(queue: Path, _: Path) -> None:
 
 
 def _empty(queue: Path, _: Path) -> None:
-    queue.open("r+b").truncate(0)
+    with queue.open("r+b") as file:
+        file.truncate(0)
 
 
 def _halve(queue: Path, _: Path) -> None:
@@ -116,7 +117,7 @@ def _check(stage: Stage, long: Line, retried: Line, *, crashed: bool) -> None:
     assert sorted(stage.rows(stage.queue, "SELECT member FROM due")) == sorted(jobs)
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", ["deleted", "emptied", "halved", "scrambled", "blanked", "replaced", "swapped"])
 def test_damage_while_stopped(stage: Stage, damage: str) -> None:
     """After a kill and with a damaged queue the next start loses nothing, and delivers what was in flight once more."""
     runner, long, retried, older = _under_way(stage)
@@ -173,7 +174,7 @@ def test_entries_that_are_no_text(stage: Stage, column: str) -> None:
     _stops_in_order(stage, runner)
 
 
-@pytest.mark.parametrize("bit", range(0, 8 * 60, 31))
+@pytest.mark.parametrize("bit", [4, 31, 279])
 def test_a_flipped_bit_costs_no_slot(stage: Stage, bit: int) -> None:
     """The next fire's entry with one bit of its member flipped is dropped, and the fire is put back in time."""
     stage.declare(stage.job("each"))

@@ -82,11 +82,11 @@ class Sent:
 class _Task(asyncio.Task[Any]):
     """A task with a hash that is the same in every run, so that sets of tasks have one order."""
 
-    _made = 0
+    made = 0
 
     def __init__(self, *args: Any, **rest: Any) -> None:
-        _Task._made += 1
-        self._number = _Task._made
+        _Task.made += 1
+        self._number = _Task.made
         super().__init__(*args, **rest)
 
     def __hash__(self) -> int:
@@ -152,14 +152,15 @@ class _Sinks:
         if process.at_delivery is not None:
             await process.at_delivery(sent)
         act = world.script(delivery)
-        process.delivering[key] = process.delivering.get(key, 0) + 1
+        # One that does not stop when told to is abandoned, and nobody can say that it ended.
+        process.delivering[key] = process.delivering.get(key, 0) + (not act.swallows)
         world.overlaps(process, delivery)
         try:
             if sink_type == "graceful":
                 return await self._wait_gracefully(act, delivery)
             await self._wait(act)
         finally:
-            process.delivering[key] -= 1
+            process.delivering[key] -= not act.swallows
         await process.pace()
         if act.error is not None:
             raise act.error
@@ -344,7 +345,7 @@ class World:
         self.schedules = ScheduleBook()
         self.declared: list[Declared] = list(jobs)
         self.processes: list[Process] = []
-        self.damaged: set[int] = set()
+        self.damaged: dict[int, object] = {}
         self.witness: list[Sent] = []
         self.events: list[tuple[int, str, Event]] = []
         self.script: Callable[[Delivery], Act] = lambda delivery: Act()
@@ -355,6 +356,7 @@ class World:
         self._drawn = 0
         self._breached = asyncio.Event()
         self.rules.on_breach = self._breached.set
+        _Task.made = 0
         loop = asyncio.get_running_loop()
         loop.set_task_factory(_factory)
         loop.set_exception_handler(self._unhandled)

@@ -54,6 +54,7 @@ class Errands:
     file: str
     connect: Callable[[], sqlite3.Connection]
     db: sqlite3.Connection | None = None
+    _dropped: sqlite3.Connection | None = None
     backlog: deque[Errand | None] = field(default_factory=deque)
     _inbox: SimpleQueue[Errand | None] = field(default_factory=SimpleQueue)
     _thread: threading.Thread | None = None
@@ -115,9 +116,8 @@ class Errands:
                 self.drop_connection()
                 self.settle([first], error)
         self.ended()
-        if self.db is not None:
-            self.db.close()
-            self.db = None
+        self.drop_connection()
+        self._close_dropped()
         # What came after the end, from callers on other threads, still gets an answer.
         late = [errand for errand in self.drain() if errand is not None]
         self.settle(late, StoreError(f"{self.file} is closed"))
@@ -135,11 +135,24 @@ class Errands:
         """The connection of this thread, opened where it is not."""
         if self.db is None:
             self.db = self.connect()
+            self._close_dropped()
         return self.db
 
     def drop_connection(self) -> None:
-        """Closes a connection that is not to be trusted; the next use opens another."""
-        db, self.db = self.db, None
+        """Gives up a connection that is not to be trusted; the next use opens another.
+
+        It is closed only then: the last one to close a file takes its log along, which would look like somebody's theft.
+        """
+        if self.db is None:
+            return
+        self._close_dropped()
+        self._dropped, self.db = self.db, None
+        with suppress(sqlite3.Error):
+            if self._dropped.in_transaction:
+                self._dropped.execute("ROLLBACK")
+
+    def _close_dropped(self) -> None:
+        db, self._dropped = self._dropped, None
         if db is not None:
             with suppress(sqlite3.Error):
                 db.close()

@@ -238,10 +238,10 @@ class Reader(Errands):
 
     def connection(self) -> sqlite3.Connection:
         """The connection of this thread, whose statements end when their time is up."""
-        if self.db is None:
-            self.db = self.connect()
-            self.db.set_progress_handler(lambda: perf_counter() > self._until, _OPCODES)
-        return self.db
+        known, db = self.db, Errands.connection(self)
+        if db is not known:
+            db.set_progress_handler(lambda: perf_counter() > self._until, _OPCODES)
+        return db
 
     def serve(self, first: Errand) -> None:
         """One operation."""

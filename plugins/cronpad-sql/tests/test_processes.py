@@ -202,7 +202,7 @@ async def main():
             stored += 100
         except (StoreBusyError, CommitUnknownError):
             refused += 1
-    say(stored, (await queue.counts()).due)
+    say(stored, await queue.verify(), (await queue.counts()).due)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     await queue.put([Entry(member="last", at_ms=1)], term=1)
     say((await queue.counts()).due, await queue.verify())
@@ -215,9 +215,9 @@ def test_a_file_that_cannot_grow_is_busy_and_recovers(tmp_path: Path) -> None:
     """Under a limit of the file size writes are refused and leave no trace; without it the same store goes on."""
     with _child(_LIMITED, tmp_path / "state") as process:
         assert process.stdout is not None
-        stored, counted = map(int, process.stdout.readline().split())
-        assert stored == counted > 0
-        assert process.stdout.readline() == f"{stored + 1} True\n"
+        stored, verified, counted = process.stdout.readline().split()
+        assert (verified, stored) == ("True", counted)
+        assert process.stdout.readline() == f"{int(stored) + 1} True\n"
 
 
 _MIGRATION = """
