@@ -27,3 +27,9 @@ class Clock(Protocol):
 
     async def sleep(self, duration_ms: Millis) -> None:
         """Returns after ``duration_ms``, early or late by what the loop allows; a jump of the wall clock does not matter."""
+
+    async def until(self, wall_ms: Millis) -> None:
+        """Returns at that wall instant, a few milliseconds ahead at most, as exactly as the machine allows.
+
+        Others on the loop go on meanwhile. An instant that has passed, or is far ahead because the clock was set, returns soon.
+        """

@@ -56,6 +56,9 @@ def tuning_of(settings: Settings) -> Tuning:
 class Listener:
     """Who is told what happens; every method may be left out."""
 
+    def opened(self) -> None:
+        """The state is open: from here on the runner dispatches or stands by."""
+
     def event(self, event: Event) -> None:
         """Something happened in the engine."""
 
@@ -130,6 +133,7 @@ class Runner:
     async def run(self) -> int:
         """Until a stop, by signal or because nothing is left to do; the exit code. Raises ``CronpadError``."""
         await self.storage.open()
+        self._listener.opened()
         try:
             return await self._run()
         finally:

@@ -11,6 +11,9 @@ from cronpad_core.runtime.compose import Engine
 
 __all__ = ["Loops"]
 
+_FINE_MS = 2
+_RARE_MS = 100
+
 OnActive = Callable[[], Awaitable[None]]
 
 
@@ -28,6 +31,7 @@ class Loops:
         self._lines: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
         self._sweep_at = 0
+        self._claimed_at = 0
         self.draining = False
         self.active = asyncio.Event()
         self.state = "starting"
@@ -173,21 +177,32 @@ class Loops:
         while not self.draining:
             now = clock.wall_ms()
             engine.wake.starved = engine.claimer.free() <= 0
-            if due is None or due > now:
-                pause = tuning.idle_ms if due is None else min(due - now, tuning.idle_ms)
-            elif not engine.wake.starved and await self._claim_once():
+            if due is not None and due <= now and not engine.wake.starved and await self._claim_once():
                 due = await engine.claimer.earliest()
-                continue
+            elif due is not None and 0 < due - now <= tuning.idle_ms:
+                if not await self._sleep_until(due, due - now):
+                    due = await engine.claimer.earliest()
             else:
-                pause = tuning.tick_ms
-            rung = await engine.wake.wait(now + pause, pause)
-            if rung or due is None or due > clock.wall_ms():
+                pause = tuning.tick_ms if due is not None and due <= now else tuning.idle_ms
+                await engine.wake.wait(now + pause, pause)
                 due = await engine.claimer.earliest()
         await asyncio.Event().wait()
+
+    async def _sleep_until(self, due_ms: int, ahead_ms: int) -> bool:
+        """Sleeps to the millisecond where claims are rare; False where something rang before."""
+        clock = self._engine.parts.clock
+        # The last stretch costs processor time, which a busy queue has a better use for.
+        early = _FINE_MS if clock.boot_ms() - self._claimed_at > _RARE_MS else 0
+        if ahead_ms > early and await self._engine.wake.wait(due_ms, ahead_ms - early):
+            return False
+        if early:
+            await clock.until(due_ms)
+        return True
 
     async def _claim_once(self) -> bool:
         """One claim; its lines begin. False where nothing came of it: trouble, or no trust for the moment."""
         engine = self._engine
+        self._claimed_at = engine.parts.clock.boot_ms()
         try:
             catch = await engine.claimer.claim()
         except StoreError:

@@ -59,6 +59,10 @@ class VirtualClock:
         """Returns when the loop's time has moved on by ``duration_ms``; at least one step of the loop."""
         await asyncio.sleep(max(duration_ms, 0) / 1_000)
 
+    async def until(self, wall_ms: Millis) -> None:
+        """Returns at that wall instant."""
+        await self.sleep(wall_ms - self.wall_ms())
+
     def jump(self, by_ms: Millis) -> None:
         """Moves the wall clock, either way."""
         self._wall_offset += by_ms
