@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-__all__ = ["WriteMode", "connect_read", "connect_write"]
+__all__ = ["LOG_BYTES", "WriteMode", "connect_read", "connect_write"]
+
+LOG_BYTES = 4 << 20
+"""A log that is started anew is cut to this size, so that a longer one is one that has grown since the last checkpoint."""
 
 _STATEMENTS = 256
 
@@ -35,7 +38,7 @@ def connect_write(path: Path, mode: WriteMode) -> sqlite3.Connection:
             "foreign_keys = ON",
             "trusted_schema = OFF",
             "cell_size_check = ON",
-            "journal_size_limit = 67108864",
+            f"journal_size_limit = {LOG_BYTES}",
         ):
             db.execute(f"PRAGMA {pragma}").fetchall()
     except BaseException:

@@ -6,9 +6,10 @@ import sqlite3
 
 from cronpad_core.api import CommitUnknownError, StoreBusyError, StoreDamagedError, StoreError
 
-__all__ = ["code_of", "is_busy", "is_damage", "is_ioerr", "store_error"]
+__all__ = ["code_of", "is_busy", "is_damage", "is_ioerr", "is_unopened", "store_error"]
 
 _IOERR = 10
+_CANTOPEN = 14
 _BUSY = frozenset({5, 6})  # BUSY, LOCKED
 _LATER = frozenset({7, 8, 9, 13, 14, 15})  # NOMEM, READONLY, INTERRUPT, FULL, CANTOPEN, PROTOCOL
 _DAMAGE = frozenset({11, 26})  # CORRUPT, NOTADB
@@ -28,6 +29,11 @@ def is_ioerr(error: BaseException) -> bool:
 def is_busy(error: BaseException) -> bool:
     """Whether another process holds a lock."""
     return isinstance(error, sqlite3.Error) and code_of(error) & 0xFF in _BUSY
+
+
+def is_unopened(error: BaseException) -> bool:
+    """Whether a file could not be opened: it is not there, not allowed, or this process has no descriptor left."""
+    return isinstance(error, sqlite3.Error) and code_of(error) & 0xFF == _CANTOPEN
 
 
 def is_damage(error: BaseException) -> bool:

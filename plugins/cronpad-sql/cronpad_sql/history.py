@@ -26,7 +26,8 @@ from cronpad_sql import history_rows as sql
 from cronpad_sql.history_open import Opener
 from cronpad_sql.history_ranges import add_ranges
 from cronpad_sql.history_record import record_all
-from cronpad_sql.lane import Lane, Reader
+from cronpad_sql.lane import Lane
+from cronpad_sql.reader import Reader
 from cronpad_sql.terms import SqliteTerms
 
 __all__ = ["SqliteHistory"]

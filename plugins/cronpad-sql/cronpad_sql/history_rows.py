@@ -50,7 +50,10 @@ RUNNING_BY_JOBS = (
     "SELECT j.value, (SELECT count(*) FROM runs WHERE ended = 0 AND job_id = j.value AND status = 'running') FROM json_each(?) j"
 )
 LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM runs"
-UNFINISHED = f"{_FROM} WHERE r.ended = 0 AND r.id > ? ORDER BY r.id LIMIT ?"
+UNFINISHED = (
+    f"SELECT {_RUN} FROM runs r INDEXED BY runs_unfinished_by_id JOIN specs s ON s.id = r.spec_id "
+    "WHERE r.ended = 0 AND r.id > ? ORDER BY r.id LIMIT ?"
+)
 AGE_OF = "SELECT created_at, id FROM runs WHERE id = ?"
 
 ADD_RUN = f"INSERT INTO runs VALUES ({', '.join('?' * 23)})"

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from cronpad_core.api import StoreError
+from cronpad_sql.connections import LOG_BYTES
 from cronpad_sql.errands import Errand, Errands
 from cronpad_sql.faults import is_damage, is_ioerr, store_error
 
-__all__ = ["Lane", "Reader"]
+__all__ = ["Lane"]
 
 _BATCH_S = 0.005
 _IDLE_S = 30.0
-_READ_S = 5.0
-_OPCODES = 100_000
-_WAL_BYTES = 4 << 20
+_CHECKPOINT_EVERY_S = 0.25
 
 
 class _BatchLostError(Exception):
@@ -44,6 +42,7 @@ class Lane(Errands):
     on_damage: Callable[[], None] | None = None
     checkpoints: bool = True
     _unchecked: bool = False
+    _checked_at: float = float("-inf")
 
     def serve(self, first: Errand) -> None:
         """One transaction."""
@@ -202,8 +201,9 @@ class Lane(Errands):
             return 0
 
     def _checkpoint_if_large(self) -> None:
-        if self._wal_bytes() > _WAL_BYTES:
+        if self._wal_bytes() > LOG_BYTES and perf_counter() - self._checked_at > _CHECKPOINT_EVERY_S:
             self._checkpoint("PASSIVE")
+            self._checked_at = perf_counter()  # while a reader keeps the log from being started anew, not after each commit
 
     def _checkpoint(self, kind: str) -> None:
         if self.db is None or not self.checkpoints:
@@ -225,46 +225,6 @@ class Lane(Errands):
     def ended(self) -> None:
         """Leaves everything in the file itself."""
         self._checkpoint("TRUNCATE")
-
-
-@dataclass(slots=True, eq=False)
-class Reader(Errands):
-    """Reads on a connection of its own, each operation on one snapshot; it never waits for the lane.
-
-    A read that takes longer than 5 s is cut off: while it lasts, the log cannot be started anew and grows.
-    """
-
-    _until: float = 0.0
-
-    def connection(self) -> sqlite3.Connection:
-        """The connection of this thread, whose statements end when their time is up."""
-        known, db = self.db, Errands.connection(self)
-        if db is not known:
-            db.set_progress_handler(lambda: perf_counter() > self._until, _OPCODES)
-        return db
-
-    def serve(self, first: Errand) -> None:
-        """One operation."""
-        self._until = perf_counter() + _READ_S
-        try:
-            db = self.connection()
-            db.execute("BEGIN")
-            assert first.run is not None
-            first.answer = first.run(db)
-        except sqlite3.Error as error:
-            first.error = store_error(error, self.file) or error
-            self.drop_connection()
-        except StoreError as error:
-            first.error = error
-            self.drop_connection()
-        except BaseException as error:
-            first.error = error
-        if self.db is not None and self.db.in_transaction:
-            try:
-                self.db.execute("ROLLBACK")
-            except sqlite3.Error:
-                self.drop_connection()
-        self.settle([first])
 
 
 def _carry_out(db: sqlite3.Connection, group: list[Errand]) -> None:

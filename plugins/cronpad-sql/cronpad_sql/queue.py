@@ -20,6 +20,7 @@ from cronpad_core.api import (
     QueueCounts,
     QueuedEntry,
     QueueLook,
+    StoreBusyError,
     StoreDamagedError,
     StoreError,
 )
@@ -28,8 +29,9 @@ from cronpad_sql import queue_sql as sql
 from cronpad_sql.connections import connect_read, connect_write
 from cronpad_sql.faults import store_error
 from cronpad_sql.files import Watch, stamp_of
-from cronpad_sql.lane import Lane, Reader
+from cronpad_sql.lane import Lane
 from cronpad_sql.queue_file import LOCK, MODE, identity_of, lock_of, lock_text, look_at, open_file, readable_with
+from cronpad_sql.reader import Reader
 
 __all__ = ["SqliteQueue"]
 
@@ -74,6 +76,8 @@ class SqliteQueue:
             reason = await self._from_outside(partial(open_file, self._path, self._wall_ms(), damaged=damaged))
         except sqlite3.Error as error:
             raise store_error(error, str(self._path)) or error from error
+        except OSError as error:
+            raise StoreBusyError(f"{self._path} cannot be made anew: {error}") from error
         lane = Lane(
             file=str(self._path),
             connect=partial(connect_write, self._path, MODE),

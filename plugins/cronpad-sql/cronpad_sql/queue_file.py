@@ -12,7 +12,7 @@ from pathlib import Path
 from cronpad_core.api import LockRow, QueueLook, StateUnwritableError, StoreBusyError
 from cronpad_sql import queue_sql as sql
 from cronpad_sql.connections import WriteMode, connect_read, connect_write
-from cronpad_sql.faults import is_busy, is_damage
+from cronpad_sql.faults import is_busy, is_damage, is_unopened
 from cronpad_sql.files import FileKind, create_empty, refused_mark, stamp_of, versions_of
 
 __all__ = ["LOCK", "MODE", "QUEUE_SCHEMA", "identity_of", "look_at", "lock_of", "lock_text", "open_file", "readable_with"]
@@ -57,8 +57,7 @@ def look_at(path: Path) -> QueueLook:
             mark = db.execute("PRAGMA application_id").fetchone()[0]
             meta = dict(db.execute(sql.ALL_META).fetchall()) if mark == _MARK else {}
     except sqlite3.Error as error:
-        if is_busy(error):
-            raise StoreBusyError(f"{path}: {error}") from error
+        _raise_passing(error, path)
         return nothing
     identity = identity_of(path, meta.get("file"))
     if identity is None or stamp_of(path) != before:
@@ -67,6 +66,12 @@ def look_at(path: Path) -> QueueLook:
         return _look(identity, meta)
     except ValueError:
         return nothing
+
+
+def _raise_passing(error: sqlite3.Error, path: Path) -> None:
+    """Raises where it says nothing about the file that it could not be read just now: locked, or no descriptor left."""
+    if is_busy(error) or (is_unopened(error) and os.access(path, os.R_OK)):
+        raise StoreBusyError(f"{path}: {error}") from error
 
 
 def _look(identity: str, meta: Mapping[str, str]) -> QueueLook:
@@ -90,8 +95,7 @@ def readable_with(path: Path, epoch: str | None) -> bool:
             found = db.execute(sql.GET_META, ("epoch",)).fetchone()
             db.execute(sql.READABLE).fetchall()
     except sqlite3.Error as error:
-        if is_busy(error):
-            raise StoreBusyError(f"{path}: {error}") from error
+        _raise_passing(error, path)
         return False
     return mark == _MARK and version == QUEUE_SCHEMA and (found[0] if found else None) == epoch
 

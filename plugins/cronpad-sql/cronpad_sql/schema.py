@@ -111,6 +111,7 @@ runs = Table(
     UniqueConstraint("id", name="runs_by_id"),
 )
 Index("runs_unfinished", runs.c.job_id, runs.c.status, sqlite_where=text("ended = 0"))
+Index("runs_unfinished_by_id", runs.c.id, sqlite_where=text("ended = 0"))
 Index("runs_by_creation", runs.c.created_at, runs.c.id)
 Index("runs_of_job", runs.c.job_id, runs.c.created_at, runs.c.id)
 

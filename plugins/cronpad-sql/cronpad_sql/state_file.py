@@ -14,8 +14,9 @@ from cronpad_sql import terms
 from cronpad_sql.connections import WriteMode, connect_read, connect_write
 from cronpad_sql.faults import is_busy, is_damage
 from cronpad_sql.files import FileKind, Watch, refused_mark, unwritable, versions_of
-from cronpad_sql.lane import Lane, Reader
+from cronpad_sql.lane import Lane
 from cronpad_sql.migrate import HEAD, copy_before, migrate
+from cronpad_sql.reader import Reader
 
 __all__ = ["StateFile"]
 

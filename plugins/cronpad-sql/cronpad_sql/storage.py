@@ -81,6 +81,8 @@ class SqliteStorage:
                 f"{places.control} is missing, but {others} is there; it is not created anew beside them",
                 hint="restore it from a backup, or move the other files away to begin without jobs",
             )
+        if not self._options.read_only and not os.access(places.queue.parent, os.W_OK):
+            raise unwritable(places.queue.parent, "no such directory, or permission denied")
         self._control.begin(self._may_begin)
         self._open_history()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 
 from cronpad_core.api import TermRecord, TermRefusedError
-from cronpad_sql.lane import Lane, Reader
+from cronpad_sql.lane import Lane
+from cronpad_sql.reader import Reader
 
 __all__ = ["CREATE", "SqliteTerms", "require_term"]
 

@@ -12,7 +12,8 @@ import pytest
 
 from cronpad_core.api import CommitUnknownError, StoreBusyError, StoreDamagedError, StoreError
 from cronpad_sql.connections import WriteMode, connect_read, connect_write
-from cronpad_sql.lane import Lane, Reader
+from cronpad_sql.lane import Lane
+from cronpad_sql.reader import Reader
 
 
 class _Fragile(sqlite3.Connection):
@@ -229,8 +230,17 @@ def test_closing_finishes_what_waits(path: Path) -> None:
     assert not Path(f"{path}-wal").exists()
 
 
-def test_the_log_is_kept_small(path: Path) -> None:
+def test_the_log_is_kept_small(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many commits do not let the log grow far beyond 4 MB, although SQLite's own checkpoints are off."""
+    monkeypatch.setattr("cronpad_sql.lane._CHECKPOINT_EVERY_S", 0.0)
+    kinds: list[str] = []
+    checkpoint = Lane._checkpoint
+
+    def counted(lane: Lane, kind: str) -> None:
+        kinds.append(kind)
+        checkpoint(lane, kind)
+
+    monkeypatch.setattr(Lane, "_checkpoint", counted)
 
     async def run() -> None:
         lane = _lane(path)
@@ -239,6 +249,9 @@ def test_the_log_is_kept_small(path: Path) -> None:
             await lane.run(lambda db: db.execute("INSERT INTO big VALUES (zeroblob(300000))"))
         assert Path(f"{path}-wal").stat().st_size < 6 << 20
         await lane.close()
+        # 18 MB in pieces of 4 MB, and the last one at the close: not one after each commit.
+        assert kinds.count("PASSIVE") in range(3, 7)
+        assert kinds[-1] == "TRUNCATE"
 
     asyncio.run(run())
 
@@ -263,7 +276,7 @@ def test_readers_do_not_wait_for_the_lane(path: Path) -> None:
 
 def test_a_read_without_end_is_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read that takes too long is ended, so that it cannot keep the log from being started anew."""
-    monkeypatch.setattr("cronpad_sql.lane._READ_S", 0.05)
+    monkeypatch.setattr("cronpad_sql.reader._READ_S", 0.05)
 
     async def run() -> None:
         reader = Reader(file="x.db", connect=lambda: connect_read(path, 200))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -193,5 +194,44 @@ def test_a_full_queue_is_busy_and_recovers(state: Path, build: Build, take: Take
         await lane.run(lambda db: db.execute("PRAGMA max_page_count = 1073741823").fetchall(), alone=True)
         assert await queue.put(more, term=1) == frozenset()
         assert (await queue.counts()).due == 5_500
+
+    _filled(state, build, take, body)
+
+
+def test_without_descriptors_the_file_is_not_called_lost(state: Path, build: Build, take: Take) -> None:
+    """A process that cannot open another file says "busy", not "gone": nothing is rebuilt because of it."""
+
+    async def body(storage: SqliteStorage) -> None:
+        queue = storage.queue
+        assert await queue.verify()
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            with pytest.raises(StoreBusyError):
+                await queue.verify()
+            with pytest.raises(StoreBusyError):
+                await queue.look()
+            assert await queue.put([Entry(member="x", at_ms=1)], term=1) == frozenset()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert await queue.verify()
+
+    _filled(state, build, take, body)
+
+
+def test_a_copy_beside_another_files_log_is_not_believed(state: Path, build: Build, take: Take, tmp_path: Path) -> None:
+    """At a start, a file that is not the one that its log was written for is moved aside: together they make no sense."""
+
+    async def body(storage: SqliteStorage) -> None:
+        copy = tmp_path / "copy.db"
+        shutil.copy(_queue(state), copy)
+        await storage.queue.put([Entry(member="later", at_ms=1)], term=1)
+        log = Path(f"{_queue(state)}-wal").read_bytes()
+        await storage.queue.close()
+        _delete(_queue(state))
+        os.rename(copy, _queue(state))
+        Path(f"{_queue(state)}-wal").write_bytes(log)
+        assert await storage.queue.open() == "corrupt"
+        assert (await storage.queue.counts()).due == 0
 
     _filled(state, build, take, body)

@@ -94,5 +94,6 @@ def _create_runs() -> None:
         sa.UniqueConstraint("id", name="runs_by_id"),
     )
     op.create_index("runs_unfinished", "runs", ["job_id", "status"], sqlite_where=sa.text("ended = 0"))
+    op.create_index("runs_unfinished_by_id", "runs", ["id"], sqlite_where=sa.text("ended = 0"))
     op.create_index("runs_by_creation", "runs", ["created_at", "id"])
     op.create_index("runs_of_job", "runs", ["job_id", "created_at", "id"])
