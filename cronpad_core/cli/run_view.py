@@ -52,12 +52,19 @@ class RunView(Listener):
         self._json = invocation.json or wanted == "json" or (wanted == "auto" and not sys.stdout.isatty())
         self._json_stderr = wanted == "json" or (wanted == "auto" and not sys.stderr.isatty())
         self._clock: Clock | None = None
+        self._began: tuple[str, int] | None = None
         self._deaf = False
 
     def began(self, url: str, declared: Sequence[Declared], clock: Clock) -> None:
         """The runner is about to open its state."""
         self._clock = clock
-        self._say("started", f"{len(declared)} jobs; state in {url.removeprefix('sqlite://')}", jobs=len(declared), state=url)
+        self._began = url, len(declared)
+
+    def opened(self) -> None:
+        """The state is open; what was refused before that is an error alone, and no start."""
+        if self._began is not None:
+            url, jobs = self._began
+            self._say("started", f"{jobs} jobs; state in {url.removeprefix('sqlite://')}", jobs=jobs, state=url)
 
     def applied(self, applied: Applied) -> None:
         """The files were applied."""

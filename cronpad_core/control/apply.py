@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from cronpad_core.domain.errors import ScheduleError
 from cronpad_core.domain.ids import job_id_for
 from cronpad_core.domain.job import Job, JobSpec, JobStatus, JobVersion, ScheduleSpec
 from cronpad_core.domain.timing import SECOND, Millis
@@ -104,14 +105,18 @@ async def plan(
     changes = []
     for one in declared:
         stored = await catalog.job(one.job_id)
+        spec = _spec(one, stored, now_ms)
+        if stored is not None and _is(one, spec, stored):
+            changes.append(Change(kind=ChangeKind.KEEP, job=stored))
+            continue
         versions = await catalog.versions(one.job_id) if stored else []
-        latest = await history.latest_version(one.job_id) if stored is None else 0
-        changes.append(_change(one, stored, versions, latest, schedules, now_ms))
+        latest = await history.latest_version(one.job_id)
+        changes.append(_change(one, spec, stored, versions, latest, schedules, now_ms))
     if prune:
         kept = {one.job_id for one in declared}
         async for job in _all_of(catalog, origins):
             if job.id not in kept:
-                changes.append(_removal(job, now_ms))
+                changes.append(_removal(job, schedules, now_ms))
     return changes
 
 
@@ -127,26 +132,32 @@ async def _all_of(catalog: CatalogStore, origins: Collection[str]) -> AsyncItera
         after = page[-1].id
 
 
+def _spec(one: Declared, stored: Job | None, now_ms: Millis) -> JobSpec:
+    anchor = stored.spec.schedule.anchor_ms if stored else None
+    return replace(one.spec, schedule=_anchored(one.spec.schedule, anchor, now_ms))
+
+
+def _is(one: Declared, spec: JobSpec, stored: Job) -> bool:
+    return stored.status is not JobStatus.DELETED and stored.spec == spec and stored.origin == one.origin
+
+
 def _change(
     one: Declared,
+    spec: JobSpec,
     stored: Job | None,
     versions: Iterable[JobVersion],
     latest: int,
     schedules: ScheduleReader,
     now_ms: Millis,
 ) -> Change:
-    anchor = stored.spec.schedule.anchor_ms if stored else None
-    spec = replace(one.spec, schedule=_anchored(one.spec.schedule, anchor, now_ms))
     if stored is None:
         return _begin(ChangeKind.ADD, one, spec, None, latest + 1, now_ms, schedules)
-    same = stored.spec == spec and stored.origin == one.origin
-    if same and stored.status is not JobStatus.DELETED:
-        return Change(kind=ChangeKind.KEEP, job=stored)
-    ends = list(versions)
-    highest = max([stored.version, *(version.version for version in ends)])
-    begins = max([now_ms, *(version.valid_until_ms or version.valid_from_ms for version in ends)])
+    known = list(versions)
+    ends = _ended(stored, schedules, now_ms)
+    highest = max([latest, stored.version, *(version.version for version in known)])
+    begun = [version.valid_until_ms or version.valid_from_ms for version in [*known, *([ends] if ends else [])]]
     kind = ChangeKind.ADD if stored.status is JobStatus.DELETED else ChangeKind.CHANGE
-    return _begin(kind, one, spec, stored, highest + 1, begins, schedules, ended_at_ms=now_ms)
+    return _begin(kind, one, spec, stored, highest + 1, max([now_ms, *begun]), schedules, ends=ends)
 
 
 def _anchored(schedule: ScheduleSpec, anchor_ms: Millis | None, now_ms: Millis) -> ScheduleSpec:
@@ -165,9 +176,9 @@ def _begin(
     begins_ms: Millis,
     schedules: ScheduleReader,
     *,
-    ended_at_ms: Millis = 0,
+    ends: JobVersion | None = None,
 ) -> Change:
-    """A version that begins at ``begins_ms``, ending the one before it where that was in force."""
+    """A version that begins at ``begins_ms``, where the one before it ended; one that begins paused covers nothing."""
     following = schedules(one.job_id, version, spec.schedule).next_after_ms(begins_ms)
     paused = stored is not None and stored.status is JobStatus.PAUSED
     status = JobStatus.PAUSED if paused else JobStatus.COMPLETED if following is None else JobStatus.ACTIVE
@@ -183,23 +194,37 @@ def _begin(
         paused_reason=stored.paused_reason if stored and paused else None,
         paused_until_ms=stored.paused_until_ms if stored and paused else None,
     )
-    begins = JobVersion(job_id=job.id, version=version, spec=spec, valid_from_ms=begins_ms)
-    ends = _ended(stored, ended_at_ms) if stored is not None and stored.status is JobStatus.ACTIVE else None
+    begins = JobVersion(
+        job_id=job.id, version=version, spec=spec, valid_from_ms=begins_ms, valid_until_ms=begins_ms if paused else None
+    )
     return Change(kind=kind, job=job, write=JobWrite(job=job, expected=stored, ends=ends, begins=begins))
 
 
-def _ended(job: Job, at_ms: Millis) -> JobVersion:
+def _ended(job: Job, schedules: ScheduleReader, now_ms: Millis) -> JobVersion | None:
+    """The end of the version in force, if one is; never before a slot that was decided under it, whatever the clock says."""
+    if job.status is not JobStatus.ACTIVE:
+        return None
     return JobVersion(
         job_id=job.id,
         version=job.version,
         spec=job.spec,
         valid_from_ms=job.valid_from_ms,
-        valid_until_ms=max(at_ms, job.valid_from_ms),
+        valid_until_ms=max(now_ms, job.valid_from_ms, _decided_ms(job, schedules)),
         open_from_ms=job.next_run_at_ms,
     )
 
 
-def _removal(job: Job, now_ms: Millis) -> Change:
+def _decided_ms(job: Job, schedules: ScheduleReader) -> Millis:
+    """The last slot of the job that has its outcome, or 0."""
+    following = job.next_run_at_ms or 0
+    if job.replay is not None:
+        following = max(following, job.replay.then_ms or 0)
+    try:
+        return schedules(job.id, job.version, job.spec.schedule).prev_at_or_before_ms(following - 1) or 0
+    except ScheduleError:
+        return 0
+
+
+def _removal(job: Job, schedules: ScheduleReader, now_ms: Millis) -> Change:
     gone = replace(job, status=JobStatus.DELETED, next_run_at_ms=None, replay=None)
-    ends = _ended(job, now_ms) if job.status is JobStatus.ACTIVE else None
-    return Change(kind=ChangeKind.REMOVE, job=gone, write=JobWrite(job=gone, expected=job, ends=ends))
+    return Change(kind=ChangeKind.REMOVE, job=gone, write=JobWrite(job=gone, expected=job, ends=_ended(job, schedules, now_ms)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from itertools import zip_longest
 
 from cronpad_core.domain.dispatch import TermRecord
 from cronpad_core.domain.job import Job, JobStatus, JobVersion
@@ -17,50 +18,72 @@ class JobCache:
     """A catalogue over another one, for the process that alone writes it: the holder of the dispatcher lock.
 
     Every write and move passes here and renews what is remembered; :meth:`forget` is called with each taking of the lock, since
-    another process may have written before. An old answer would do no harm either: what is decided by it is compared in the store.
+    another process may have written before. An old answer would lose slots: an entry that its job does not wait for is dropped.
+    So nothing is remembered of calls for one job that overlap, in whatever order their answers come.
     """
 
     def __init__(self, catalog: CatalogStore, size: int = 50_000) -> None:
         self._catalog = catalog
         self._size = size
         self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._calls: dict[str, int] = {}
+        self._doubtful: set[str] = set()
 
     def forget(self) -> None:
-        """Forgets everything."""
+        """Forgets everything, and what is being asked at the moment."""
         self._jobs.clear()
+        self._doubtful.update(self._calls)
 
-    def _remember(self, job: Job) -> None:
-        self._jobs[job.id] = job
-        if len(self._jobs) > self._size:
-            self._jobs.popitem(last=False)
+    def _begin(self, job_id: str) -> None:
+        self._jobs.pop(job_id, None)
+        if job_id in self._calls:
+            self._doubtful.add(job_id)
+        self._calls[job_id] = self._calls.get(job_id, 0) + 1
+
+    def _end(self, job_id: str, job: Job | None) -> None:
+        self._calls[job_id] -= 1
+        if job is not None and job_id not in self._doubtful:
+            self._jobs[job_id] = job
+            if len(self._jobs) > self._size:
+                self._jobs.popitem(last=False)
+        if not self._calls[job_id]:
+            del self._calls[job_id]
+            self._doubtful.discard(job_id)
 
     async def job(self, job_id: str) -> Job | None:
         """One job by id, from memory where it was read before."""
         known = self._jobs.get(job_id)
         if known is not None:
             return known
-        job = await self._catalog.job(job_id)
-        if job is not None:
-            self._remember(job)
+        job: Job | None = None
+        self._begin(job_id)
+        try:
+            job = await self._catalog.job(job_id)
+        finally:
+            self._end(job_id, job)
         return job
 
     async def move(self, moves: Sequence[Move]) -> list[MoveAnswer]:
         """Moves jobs; the answers say how they stand now."""
+        answers: list[MoveAnswer] = []
         for move in moves:
-            self._jobs.pop(move.job_id, None)
-        answers = await self._catalog.move(moves)
-        for answer in answers:
-            if answer.job is not None:
-                self._remember(answer.job)
+            self._begin(move.job_id)
+        try:
+            answers = await self._catalog.move(moves)
+        finally:
+            for move, answer in zip_longest(moves, answers):
+                self._end(move.job_id, answer.job if answer is not None else None)
         return answers
 
     async def write(self, writes: Sequence[JobWrite], *, term: int | None) -> None:
         """Stores job changes, all or nothing."""
+        for write in writes:
+            self._begin(write.job.id)
         try:
             await self._catalog.write(writes, term=term)
         finally:
             for write in writes:
-                self._jobs.pop(write.job.id, None)
+                self._end(write.job.id, None)
 
     async def read_term(self) -> TermRecord:
         """The record of the holder."""

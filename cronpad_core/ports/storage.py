@@ -48,7 +48,8 @@ class Storage(Protocol):
         """Opens control and history; creates them, with the record of the holder only, where none of the files exists.
 
         Never migrates. Raises ``StateUnwritableError`` (cannot be created), ``StateRefusedError`` (newer schema, damaged, not ours,
-        control missing beside a history, an unsuitable file system), ``NotFoundError`` (``read_only`` and nothing is there).
+        control missing beside a history, an unsuitable file system), ``StoreBusyError`` (locked by another process for long),
+        ``NotFoundError`` (``read_only`` and nothing is there). Before :meth:`prepare` only the record of the holder can be used.
         """
 
     async def prepare(self) -> None:
