@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from cronpad_core.schedules import Timeline
 __all__ = ["Session", "dry_run", "list_jobs", "once", "serve"]
 
 _DRY_FIRES = 5
+_LAST_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +151,7 @@ def once(session: Session, name: str) -> int:
             raise NotFoundError(f'no job "{name}" in {", ".join(map(str, session.files))}', hint=f"there are: {known}")
         return (await run_once(runner, name)).exit_code
 
-    return asyncio.run(go())
+    return _run(go())
 
 
 def serve(session: Session, *, stand_by: bool, exit_when_idle: bool) -> int:
@@ -166,4 +167,21 @@ def serve(session: Session, *, stand_by: bool, exit_when_idle: bool) -> int:
         view.began(url, runner.declared, runner.clock)
         return await runner.run()
 
-    return asyncio.run(go())
+    return _run(go())
+
+
+def _run(main: Coroutine[object, object, int]) -> int:
+    """As ``asyncio.run``, which would wait for ever for a plugin's task that swallows its cancellation."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            _, stuck = loop.run_until_complete(asyncio.wait(left, timeout=_LAST_S))
+            if stuck:
+                loop.set_exception_handler(lambda *_: None)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()

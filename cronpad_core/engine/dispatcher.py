@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from cronpad_core.domain.dispatch import LockRow, QueueLook, TermRecord
-from cronpad_core.domain.errors import StoreError
+from cronpad_core.domain.errors import StoreDamagedError, StoreError
 from cronpad_core.domain.events import QueueRebuilt
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
@@ -203,8 +203,14 @@ class Dispatcher:
         )
 
     async def whole(self) -> bool:
-        """Whether the queue at its place is ours and readable."""
-        return self._queue.present() and await self._queue.verify()
+        """Whether the queue at its place is ours and readable; one that is merely busy is."""
+        if not self._queue.present():
+            return False
+        try:
+            return await self._queue.verify()
+        except StoreError as error:
+            self._patience.failed("queue", error)
+            return not isinstance(error, StoreDamagedError)
 
     async def move(self) -> bool:
         """Another file stands at the queue's place, or ours is damaged: goes on in it under the same term.

@@ -17,6 +17,8 @@ T = TypeVar("T")
 Emit = Callable[[Event], None]
 
 _FIRST, _LONGEST = 100, 5 * SECOND
+# A full disk refuses every write while reads go on answering: that is one episode, not ten a second.
+_CALM = SECOND
 
 
 class Patience:
@@ -26,7 +28,7 @@ class Patience:
         self._clock = clock
         self._authority = authority
         self._emit = emit
-        self._failing: dict[str, Millis] = {}
+        self._failing: dict[str, tuple[Millis, Millis]] = {}
 
     @property
     def failing(self) -> frozenset[str]:
@@ -37,15 +39,21 @@ class Patience:
         """Notes a failure; the first of an episode is told."""
         if store == "queue" and isinstance(error, StoreDamagedError):
             self._authority.doubt()
+        now = self._clock.boot_ms()
+        since, _ = self._failing.get(store, (now, now))
         if store not in self._failing:
-            self._failing[store] = self._clock.boot_ms()
             self._emit(StoreFailed(store=store, error=str(error)))
+        self._failing[store] = since, now
 
     def answered(self, store: str) -> None:
-        """Notes that a store answers; the end of an episode is told."""
-        since = self._failing.pop(store, None)
-        if since is not None:
-            self._emit(StoreRecovered(store=store, after_ms=self._clock.boot_ms() - since))
+        """Notes that a store answers; the end of an episode is told, once it answers for a while."""
+        if store not in self._failing:
+            return
+        since, last = self._failing[store]
+        now = self._clock.boot_ms()
+        if now - last >= _CALM:
+            del self._failing[store]
+            self._emit(StoreRecovered(store=store, after_ms=now - since))
 
     async def attempt(self, store: str, call: Callable[[], Awaitable[T]]) -> T:
         """Calls once, keeping the book; the error is the caller's."""

@@ -133,8 +133,8 @@ class Runner:
     async def run(self) -> int:
         """Until a stop, by signal or because nothing is left to do; the exit code. Raises ``CronpadError``."""
         await self.storage.open()
-        self._listener.opened()
         try:
+            self._listener.opened()
             return await self._run()
         finally:
             await self.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("stage", "ledger")
+pytest.register_assert_rewrite("stage", "books")
 
 from stage import Stage  # noqa: E402  # needs the path
 

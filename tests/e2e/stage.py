@@ -43,8 +43,8 @@ def wait_until(answer: Callable[[], T], what: str, *, within: float = PATIENCE) 
 
 
 def quick(**more: str) -> dict[str, str]:
-    """Settings with which faults are noticed in a second or two; ``lock_ttl="2s"`` and the like change one of them."""
-    given = {"lock_ttl": "1s", "lease_duration": "3s", "reconcile_interval": "300ms", "overdue_grace": "1s"} | more
+    """Settings with which faults are noticed in a second or two; ``lock_ttl="2s"`` and the like change or add one."""
+    given = {"lease_duration": "3s", "reconcile_interval": "300ms", "overdue_grace": "1s"} | more
     return {f"CRONPAD_SCHEDULER__{name.upper()}": value for name, value in given.items()}
 
 

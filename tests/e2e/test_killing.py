@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from ledger import audit, findings_of_runs, outcomes
+from books import audit, findings_of_runs, outcomes
 from stage import Running, Stage, quick, wait_until
 
 

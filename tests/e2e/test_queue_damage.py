@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from ledger import audit, findings_of_runs, outcomes
+from books import audit, findings_of_runs, outcomes
 from stage import Line, Running, Stage, quick, wait_until
 
 

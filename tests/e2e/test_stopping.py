@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from ledger import audit, findings_of_runs
+from books import audit, findings_of_runs
 from stage import EACH_SECOND, Stage, wait_until
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from world import QUICK, World
+
 from cronpad_core.control.apply import Declared
 from cronpad_core.domain.ids import job_id_for
 from cronpad_core.domain.job import JobSpec, ScheduleSpec, SinkSpec
@@ -13,7 +15,6 @@ from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryRule
 from cronpad_core.domain.tuning import Tuning
 from cronpad_testkit.clock import WALL_START, VirtualClock, run_virtual
-from world import QUICK, World
 
 __all__ = ["START", "allow", "declare", "id_of", "play"]
 

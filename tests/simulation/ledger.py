@@ -7,10 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rules import Breach
+
 from cronpad_core.domain.job import JobSpec, JobStatus, JobVersion
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.run import Run, RunStatus
-from rules import Breach
 
 if TYPE_CHECKING:
     from world import World

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from cronpad_core.domain.admission import OpenDecision, OpenRequest
 from cronpad_core.domain.errors import TermRefusedError
-from cronpad_core.ports.catalog import CatalogStore, JobWrite, Move, MoveAnswer
+from cronpad_core.ports.catalog import CatalogStore, JobWrite, Move, MoveAnswer, MoveKind
 from cronpad_core.ports.history import HistoryStore, RangeRequest, RecordAnswer, RecordRequest
 from cronpad_core.ports.queue import Claimed, Entry, Lease, LeaseState, QueueStore
+
+from ledger import outcomes, slots
 
 if TYPE_CHECKING:
     from world import Process
@@ -60,7 +62,8 @@ class WatchedQueue(_Watched):
         if limit > engine.claimer.free():
             self._rules.bad("S10", f"{self._process.name} asks for {limit} with {engine.claimer.free()} workers free")
         claimed = await self._under_term("queue.claim", term, self._inner.claim(term=term, limit=limit, **rest))
-        self._rules.claimed([one.fence for one in claimed], [(one.due_at_ms, one.member) for one in claimed])
+        if self._file() is self._world.state.queue.file:
+            self._rules.claimed([one.fence for one in claimed], [(one.due_at_ms, one.member) for one in claimed])
         for one in claimed:
             self._world.note(self._process.name, "claims", one.member, hex(one.fence))
         return claimed
@@ -153,11 +156,20 @@ class WatchedCatalog(_Watched):
             self._checked("catalog.move refused")
             raise
         for move, answer in zip(moves, answers, strict=True):
+            if answer.kind is MoveKind.MOVED and move.to_ms is not None:
+                self._decided(move, move.to_ms)
             self._world.note(self._process.name, "moves", move.job_id, move.from_ms, move.to_ms, answer.kind.value)
             if move.term != term and answer.kind.value == "moved":
                 self._rules.bad("S6", f"{self._process.name} moves {move.job_id} under term {move.term}, control says {term}")
             self._checked(f"catalog.move {answer.kind.value}")
         return answers
+
+    def _decided(self, move: Move, to_ms: int) -> None:
+        """2 before 3: no slot is left behind by a move unless it has its outcome."""
+        spec = self._world.state.catalog.jobs[move.job_id].spec
+        for slot in slots(spec, move.from_ms - 1, to_ms - 1):
+            if not outcomes(self._world, move.job_id, move.version, slot):
+                self._rules.bad("order", f"{self._process.name} moves {move.job_id} from {move.from_ms} past {slot} without an outcome")
 
     async def write(self, writes: Sequence[JobWrite], *, term: int | None) -> None:
         """Stores jobs under S6."""

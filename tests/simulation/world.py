@@ -1,8 +1,8 @@
 """A machine in virtual time: processes that run the real engine over one shared memory state.
 
-Every port call is a scheduling point with two sides, and at each of them a process may be killed, frozen or lied to. A killed process
-does nothing more: its tasks are cancelled and its port calls end in cancellation. A frozen one waits in its next port call. What the
-sinks were handed is kept by a witness that no process can change.
+Every port call is a scheduling point with two sides, and at each of them a process may be killed, frozen or lied to. A killed
+process does nothing more: its tasks are cancelled and its port calls end in cancellation. A frozen one waits in its next port
+call. What the sinks were handed is kept by a witness that no process can change.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any
+
+from faults import FragileQueue
+from rules import Rules, SafeCatalog, SafeHistory
+from watch import WatchedCatalog, WatchedHistory, WatchedQueue
 
 from cronpad_core.builtin.memory import MemoryState, MemoryStorage
 from cronpad_core.builtin.misfire import All, Earliest, Latest, Skip
@@ -31,9 +35,6 @@ from cronpad_core.runtime.loops import Loops
 from cronpad_core.runtime.schedules import ScheduleBook
 from cronpad_testkit.clock import VirtualClock
 from cronpad_testkit.tripwire import Action, Call, Plan, Tripwire
-from faults import FragileQueue
-from rules import Rules, SafeCatalog, SafeHistory
-from watch import WatchedCatalog, WatchedHistory, WatchedQueue
 
 __all__ = ["QUICK", "Act", "Process", "Sent", "World"]
 
@@ -112,6 +113,10 @@ class _Clock:
 
     async def sleep(self, duration_ms: int) -> None:
         await self._process.world.clock.sleep(duration_ms)
+        await self._process.thawed()
+
+    async def until(self, wall_ms: int) -> None:
+        await self._process.world.clock.until(wall_ms)
         await self._process.thawed()
 
 
@@ -336,7 +341,9 @@ class Process:
 class World:
     """One machine, its state, its processes and its witness."""
 
-    def __init__(self, clock: VirtualClock, *, tuning: Tuning = QUICK, jobs: Iterable[Declared] = (), tracing: bool = False) -> None:
+    def __init__(
+        self, clock: VirtualClock, *, tuning: Tuning = QUICK, jobs: Iterable[Declared] = (), tracing: bool = False
+    ) -> None:
         self.clock, self.tuning = clock, tuning
         self.rules = Rules(self)
         catalog, history = SafeCatalog(), SafeHistory()
@@ -354,6 +361,7 @@ class World:
         self.rebuild: Callable[[Engine], Engine] = lambda engine: engine
         self.log: list[str] | None = [] if tracing else None
         self._drawn = 0
+        self._kept: set[asyncio.Task[Any]] = set()
         self._breached = asyncio.Event()
         self.rules.on_breach = self._breached.set
         _Task.made = 0
@@ -378,10 +386,17 @@ class World:
         """S11: with ``skip``, one delivery of a job at a time inside one trusted process."""
         if not process.engine.authority.trusted():
             return
-        run = self.state.history.runs.get(Occurrence.parse(delivery.occurrence).key)
-        live = {key for key, count in process.delivering.items() if count and key.job_id == delivery.job_id}
-        if run is not None and len(live) > run.spec.overlap.limit:
-            self.rules.bad("S11", f"{process.name} delivers {len(live)} runs of {delivery.job_id} at once: {sorted(live)}")
+        live = sorted(key for key, count in process.delivering.items() if count and key.job_id == delivery.job_id)
+        # A run keeps the settings that it started with, so the most generous of those that run counts.
+        limits = [run.spec.overlap.limit for key in live if (run := self.state.history.runs.get(key)) is not None]
+        if limits and len(live) > max(limits):
+            self.rules.bad("S11", f"{process.name} delivers {len(live)} runs of {delivery.job_id} at once: {live}")
+
+    def keep(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Runs something that belongs to no process."""
+        task = asyncio.ensure_future(work)
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
 
     def start(self) -> Process:
         """Starts a process."""

@@ -1,0 +1,161 @@
+"""Plugins from strangers: one that breaks costs its own jobs and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from books import audit, findings_of_runs, outcomes
+from stage import Stage, quick
+
+SINK = '''
+"""A sink that does what its jobs say."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from cronpad_core.api import Delivered, hookimpl
+
+
+class OddSettings(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    does: str = "deliver"
+
+
+class OddSink:
+    name = "odd"
+    api = 1
+    Settings = OddSettings
+    capabilities = frozenset()
+
+    def __init__(self, context):
+        pass
+
+    async def deliver(self, delivery):
+        match delivery.settings.does:
+            case "raise":
+                raise RuntimeError("no luck")
+            case "exit":
+                raise SystemExit(3)
+            case "interrupt":
+                raise KeyboardInterrupt
+            case "cancel":
+                raise asyncio.CancelledError
+            case "answer nothing":
+                return None
+            case "hang":
+                await asyncio.sleep(600)
+            case "hang on":
+                while True:
+                    try:
+                        await asyncio.sleep(600)
+                    except asyncio.CancelledError:
+                        pass
+        return Delivered(reason="did as told")
+
+    async def close(self):
+        pass
+
+
+@hookimpl
+def cronpad_register_sinks():
+    return [OddSink]
+'''
+
+
+def _installed(stage: Stage, name: str, code: str) -> dict[str, str]:
+    """A distribution on the path, as pip would leave it; answers the environment in which it is found."""
+    site = stage.root / "site"
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / f"{name}_plugin.py").write_text(code, encoding="utf-8")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(f"[cronpad]\n{name} = {name}_plugin\n", encoding="utf-8")
+    return {"PYTHONPATH": str(site)}
+
+
+@pytest.mark.parametrize("breaks", ["raise RuntimeError('broken')", "import no_such_module_at_all", "raise SystemExit(9)", "x ="])
+def test_a_plugin_that_cannot_be_imported_stops_no_other(stage: Stage, breaks: str) -> None:
+    """It is named with its reason on stderr, and jobs of other plugins run."""
+    env = _installed(stage, "broken", breaks)
+    stage.declare(stage.job("each"))
+    runner = stage.start(env=env).active()
+    runner.finished("each")
+    runner.stop()
+    assert "broken" in runner.stderr
+
+
+def test_a_sink_may_do_anything(stage: Stage) -> None:
+    """Whatever a sink raises or never answers ends its own attempt; the runner and the other jobs go on."""
+    env = _installed(stage, "odd", SINK)
+    ends = {
+        "deliver": "delivered",
+        "raise": "failed",
+        "exit": "failed",
+        "interrupt": "failed",
+        "cancel": "failed",
+        "answer nothing": "failed",
+        "hang": "timed_out",
+        "hang on": "timed_out",
+    }
+    stage.declare(
+        stage.job("each"),
+        *(
+            {"name": does, "schedule": "* * * * * *", "timeout": "500ms", "sink": {"type": "odd", "does": does}}
+            for does in ends
+        ),
+    )
+    runner = stage.start("--shutdown-grace", "2s", env=env).active()
+    for does, status in ends.items():
+        [line] = runner.finished(does)[:1]
+        assert line["status"] == status, line
+    runner.finished("each", count=3)
+    runner.stop()
+    assert "no luck" in runner.attempts("raise")[0]["reason"]
+    assert outcomes(stage, "each").keys() == {"succeeded"}
+    assert audit(stage) == []
+
+
+def test_jobs_of_a_plugin_that_is_gone_are_skipped(stage: Stage) -> None:
+    """Stored jobs whose plugin was switched off are skipped as such, slot by slot; other jobs run, and it comes back."""
+    env = _installed(stage, "odd", SINK)
+    other = stage.root / "other.json"
+    stage.declare(stage.job("each"))
+    stage.start(env=env | quick()).active().stop()
+    stage.declare({"name": "odd", "schedule": "* * * * * *", "sink": {"type": "odd"}}, file=other)
+    runner = stage.start(file=other, env=env | quick() | {"CRONPAD_PLUGINS_DISABLED": "cronpad-command"}).active()
+    runner.says("skipped", job="each", reason="plugin_unavailable", times=2)
+    runner.finished("odd", count=2)
+    runner.stop()
+    assert {line.runner for line in stage.witness("each")} <= {0}
+    assert outcomes(stage, "each")["skipped"] >= 2
+    reasons = stage.rows(stage.history, "SELECT DISTINCT skip_reason FROM runs WHERE status = 'skipped'")
+    assert reasons == [("plugin_unavailable",)]
+    back = stage.start(env=env | quick()).active()
+    back.finished("each")
+    back.stop()
+    assert audit(stage) == []
+    assert findings_of_runs(stage) == []
+
+
+def test_two_plugins_of_one_name_are_refused(stage: Stage) -> None:
+    """Nobody can tell which of two distributions a jobs file means: the start ends with 5 and names both."""
+    env = _installed(stage, "odd", SINK)
+    _copy(stage.root / "site", "odd", "strange")
+    stage.declare(stage.job("each"))
+    call = stage.call("run", stage.file, "--state", stage.state, env=env)
+    assert call.code == 5, call.err
+    assert "odd" in call.err
+    assert "strange" in call.err
+    assert not stage.state.exists()
+
+
+def _copy(site: Path, name: str, other: str) -> None:
+    info = site / f"{other}-1.0.dist-info"
+    info.mkdir()
+    (site / f"{other}_plugin.py").write_text((site / f"{name}_plugin.py").read_text("utf-8"), encoding="utf-8")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {other}\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(f"[cronpad]\n{other} = {other}_plugin\n", encoding="utf-8")
