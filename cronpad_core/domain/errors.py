@@ -8,6 +8,7 @@
     ├── PluginError          a needed plugin failed, is missing, or clashes
     ├── NotFoundError        no such job, run or workspace, or the name is ambiguous
     ├── NotRunningError      nobody dispatches on this state, or it cannot be reached
+    ├── CoreDiedError        a core loop ended: restart the process
     ├── StateError           the state itself
     │   ├── StateUnwritableError   cannot be created or written at start
     │   ├── StateVanishedError     went away while running
@@ -30,6 +31,7 @@ from typing import ClassVar
 __all__ = [
     "CommitUnknownError",
     "ConfigurationError",
+    "CoreDiedError",
     "CronpadError",
     "LockHeldError",
     "MalformedMemberError",
@@ -113,6 +115,12 @@ class NotRunningError(CronpadError):
     """No process dispatches on this state, or it cannot be reached."""
 
     exit_code = 3
+
+
+class CoreDiedError(CronpadError):
+    """A loop that must never end has ended, by a mistake of cronpad's own: a supervisor should restart it."""
+
+    exit_code = 70
 
 
 class StateError(CronpadError):

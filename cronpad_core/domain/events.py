@@ -165,3 +165,4 @@ Event: TypeAlias = (
     | StoreFailed
     | StoreRecovered
 )
+"""Everything that an observer may be told."""

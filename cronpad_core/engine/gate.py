@@ -102,9 +102,9 @@ class Gate:
             schedule = self._schedules(job.id, job.version, job.spec.schedule)
             if not is_late(ticket, job, self._start_at(occurrence, job, schedule), self._clock.wall_ms(), self._tuning):
                 return Verdict.OPEN, ticket
-            run = await self._run(occurrence)
+            run = await self.run(occurrence)
             return (Verdict.MISSED if run is None else Verdict.OPEN), ticket
-        run = await self._run(occurrence)
+        run = await self.run(occurrence)
         if run is None:
             return (Verdict.DROP if occurrence.is_slot or job is None else Verdict.OPEN), ticket
         if run.status.terminal:
@@ -128,7 +128,8 @@ class Gate:
         """The entry's job as it stands now."""
         return await self._patience.insist("control", lambda: self._catalog.job(occurrence.job_id))
 
-    async def _run(self, occurrence: Occurrence) -> Run | None:
+    async def run(self, occurrence: Occurrence) -> Run | None:
+        """The entry's run, if it was opened."""
         return await self._patience.insist("history", lambda: self._history.run(occurrence.key))
 
     @staticmethod

@@ -108,8 +108,8 @@ class QueueStore(Protocol):
         """Opens the queue for writing, or opens it anew: the file that is at its place now.
 
         A damaged file is moved aside and one of another schema is recreated; the answer is the reason (``"missing"``,
-        ``"corrupt"``, ``"schema"``) where the queue begins empty, else ``None``. Raises ``StateRefusedError`` for a file that is somebody else's database. Called by
-        the dispatcher in a taking or a rebuild.
+        ``"corrupt"``, ``"schema"``) where the queue begins empty, else ``None``. Raises ``StateRefusedError`` for somebody else's
+        database. Called by the dispatcher in a taking or a rebuild.
         """
 
     def present(self) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from cronpad_core.config.secrets import resolve_secret
 from cronpad_core.config.settings import Settings
 from cronpad_core.control.apply import Applied, Declared, apply
-from cronpad_core.domain.errors import ConfigurationError, CronpadError
+from cronpad_core.domain.errors import ConfigurationError, CoreDiedError, CronpadError
 from cronpad_core.domain.events import DispatcherChanged, Event
 from cronpad_core.domain.timing import JsonValue
 from cronpad_core.domain.tuning import Tuning
@@ -163,7 +163,7 @@ class Runner:
             waiting = {running, helpers[0], *helpers[3:]}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
-                await running
+                _died(running)
             await self._stop_gracefully()
             return 0
         finally:
@@ -271,6 +271,14 @@ class Runner:
             counts = await self.storage.queue.counts()
             if counts.due == 0 and counts.in_flight == 0 and not self.engine.advancer.owed and self.loops.idle:
                 return
+
+
+def _died(core: asyncio.Future[None]) -> None:
+    """Raises what ended the core: a refusal as it is, anything else as the fault of ours that it is."""
+    error = core.exception()
+    if isinstance(error, CronpadError):
+        raise error
+    raise CoreDiedError(f"a core loop ended: {type(error).__name__}: {error}", hint="restart it, and report this") from error
 
 
 def _policies(host: PluginHost) -> dict[str, MisfirePolicy]:

@@ -82,7 +82,7 @@ class Line:
         """A running worker's own entry came up again under a newer fence: it goes on under that, or a new line begins."""
         occurrence = holding.occurrence
         if await self.leases.take_over(holding, fence, term):
-            if occurrence.is_slot:
+            if occurrence.is_slot and await self.gate.run(occurrence) is not None:
                 job = await self.gate.job(occurrence)
                 await self.advancer.advance(occurrence, job, term)
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from books import audit, findings_of_runs, outcomes
+from books import audit, outcomes
 from stage import Stage, quick
 
 SINK = '''
@@ -138,7 +138,6 @@ def test_jobs_of_a_plugin_that_is_gone_are_skipped(stage: Stage) -> None:
     back.finished("each")
     back.stop()
     assert audit(stage) == []
-    assert findings_of_runs(stage) == []
 
 
 def test_two_plugins_of_one_name_are_refused(stage: Stage) -> None:

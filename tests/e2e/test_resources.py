@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from books import audit, findings_of_runs
-from stage import Running, Stage, quick, wait_until
+from stage import EACH_SECOND, Running, Stage, quick, wait_until
 
 
 def _steady(runner: Running) -> int:
@@ -25,7 +25,7 @@ def test_runs_leave_no_descriptor_and_no_zombie(stage: Stage) -> None:
         *(stage.job(f"true-{number}", command=["true"]) for number in range(30)),
         stage.job("slow", command=["sleep", "60"], timeout="200ms", kill_grace="100ms"),
         stage.job("missing", command=["/no/such/program"]),
-        stage.job("nowhere", sink={"type": "command", "command": "true", "cwd": "/no/such/place"}),
+        {"name": "nowhere", "schedule": EACH_SECOND, "sink": {"type": "command", "command": "true", "cwd": "/no/such/place"}},
     )
     runner = stage.start().active()
     runner.finished("slow", status="timed_out")

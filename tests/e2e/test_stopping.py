@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 
 import pytest
@@ -113,3 +114,21 @@ def test_a_stop_interrupts_a_wait_for_a_retry(stage: Stage) -> None:
     wait_until(lambda: stage.statuses()[first.run_id] == "succeeded", "the retry succeeds")
     following.stop()
     assert audit(stage) == []
+
+
+def test_once_can_be_interrupted(stage: Stage) -> None:
+    """Ctrl-C on ``--once`` ends the child and the call, and leaves nothing."""
+    stage.declare(stage.job("slow", command=f"{stage.line('begins')}; sleep 600"))
+    process = subprocess.Popen(
+        stage.command("run", stage.file, "--once", "slow"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=stage.environment(),
+    )
+    stage.sees("begins")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130, said
+    assert b"Traceback" not in said
+    assert stage.leftovers() == {}

@@ -51,6 +51,11 @@ def test_a_stranger_adopts_a_suite(tmp_path: Path) -> None:
         str(tmp_path),
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=tmp_path, env={"PYTHONPATH": ":".join(paths), "HOME": "/tmp"}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONPATH": ":".join(paths), "HOME": "/tmp", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert "6 passed" in done.stdout, done.stdout + done.stderr
