@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from cronpad_core.domain.errors import ScheduleError
+from cronpad_core.domain.errors import ScheduleError, TermRefusedError
 from cronpad_core.domain.ids import job_id_for
 from cronpad_core.domain.job import Job, JobSpec, JobStatus, JobVersion, ScheduleSpec
 from cronpad_core.domain.timing import SECOND, Millis
@@ -76,8 +76,11 @@ async def apply(
     """Stores what changed, in one transaction. Unchanged jobs keep their version, entries and history.
 
     ``origins`` are the files that were read: with ``prune`` their jobs that are no longer declared are removed. Jobs of other
-    origins are never touched. Raises ``TermRefusedError`` where another process took over, and store errors.
+    origins are never touched. ``term`` is the one that is held at this moment: without one nothing is written. Raises
+    ``TermRefusedError`` where another process took over, and store errors.
     """
+    if term is None:
+        raise TermRefusedError("the dispatcher lock was lost before the jobs were applied")
     while True:
         changes = await plan(
             declared, origins=origins, prune=prune, catalog=catalog, history=history, schedules=schedules, now_ms=now_ms

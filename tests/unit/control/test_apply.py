@@ -273,10 +273,11 @@ def test_a_version_is_above_every_one_that_history_knows(desk: Desk, stored: boo
     assert desk.job().version == 7
 
 
-def test_nothing_is_written_under_another_term(desk: Desk) -> None:
-    """Where somebody else took over, the whole apply is refused and nothing is stored."""
+@pytest.mark.parametrize("term", [2, None])
+def test_nothing_is_written_under_another_term(desk: Desk, term: int | None) -> None:
+    """Where somebody else took over, or the lock was lost a moment ago, the whole apply is refused and nothing is stored."""
     with pytest.raises(TermRefusedError):
-        desk.apply(declared(), term=2)
+        desk.apply(declared(), term=term)
     assert desk.run(desk.storage.catalog.jobs()) == []
 
 
