@@ -196,6 +196,8 @@ class Dispatcher:
         return False
 
     def _trust(self, term: int, began: Millis) -> None:
+        if self._authority.term != term:
+            return  # given back, or lost, while the store was answering: trust does not come back
         self._authority.grant(
             term,
             trust_until_ms=began + self._tuning.lock_ttl_ms - self._tuning.trust_margin_ms,

@@ -192,7 +192,7 @@ class Loops:
         """Sleeps to the millisecond where claims are rare; False where something rang before."""
         clock = self._engine.parts.clock
         # The last stretch costs processor time, which a busy queue has a better use for.
-        early = _FINE_MS if clock.boot_ms() - self._claimed_at > _RARE_MS else 0
+        early = _FINE_MS if clock.boot_ms() + ahead_ms - self._claimed_at > _RARE_MS else 0
         if ahead_ms > early and await self._engine.wake.wait(due_ms, ahead_ms - early):
             return False
         if early:

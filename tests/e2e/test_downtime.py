@@ -13,9 +13,11 @@ TEN_MINUTES = 600_000
 
 
 def _stopped_for(stage: Stage, away_ms: int) -> None:
-    """Makes a stopped state look as if it had been stopped that much earlier."""
-    assert stage.edit(stage.control, "UPDATE jobs SET next_run_at = next_run_at - ?, valid_from = valid_from - ?", away_ms, away_ms)
-    assert stage.edit(stage.control, "UPDATE job_versions SET valid_from = valid_from - ?", away_ms)
+    """Makes a stopped state look as if it had been stopped that much earlier, and its jobs were new then."""
+    stage.edit(stage.control, "UPDATE jobs SET next_run_at = next_run_at - ?", away_ms)
+    stage.edit(stage.control, "UPDATE jobs SET valid_from = next_run_at - 1")
+    job = "SELECT valid_from FROM jobs WHERE jobs.id = job_id"
+    assert stage.edit(stage.control, f"UPDATE job_versions SET valid_from = ({job})") >= 1
     stage.edit(stage.queue, "DELETE FROM due")
 
 
@@ -135,6 +137,8 @@ def test_control_restored_from_an_older_copy(stage: Stage, away_s: int) -> None:
 
 def _shift_everything(stage: Stage, away_ms: int) -> None:
     """Makes the whole stopped state older, its runs included."""
-    _stopped_for(stage, away_ms)
+    stage.edit(stage.control, "UPDATE jobs SET next_run_at = next_run_at - ?1, valid_from = valid_from - ?1", away_ms)
+    stage.edit(stage.control, "UPDATE job_versions SET valid_from = valid_from - ?", away_ms)
     times = "scheduled_at = scheduled_at - ?1, slot_at = slot_at - ?1, created_at = created_at - ?1"
     stage.edit(stage.history, f"UPDATE runs SET {times}, opened_at = opened_at - ?1, finished_at = finished_at - ?1", away_ms)
+    stage.edit(stage.queue, "DELETE FROM due")

@@ -92,19 +92,20 @@ def test_a_file_that_must_not_be_lost_is_gone(stage: Stage, name: str) -> None:
     assert f"{stage.state / name} was deleted or replaced" in runner.stderr
 
 
-def test_history_deleted_while_stopped(stage: Stage) -> None:
+@pytest.mark.parametrize("damage", ["deleted", "emptied"])
+def test_history_is_gone(stage: Stage, damage: str) -> None:
     """The past is gone, and said so; jobs go on from where control has them, and no old slot runs again."""
     stage.declare(stage.job("each"))
     first = stage.start().active()
     first.finished("each", count=2)
     first.stop()
-    stage.history.unlink()
+    stage.history.unlink() if damage == "deleted" else stage.history.write_bytes(b"")
     stands = stage.next_run("each")
     assert stands is not None
     second = stage.start().active()
     second.finished("each", count=2)
     second.stop()
-    assert "history.db was missing" in second.stderr
+    assert f"{stage.history} was missing" in second.stderr
     again = [line.slot_ms for line in stage.witness("each") if line.runner == second.number]
     assert min(again) == stands
     assert len(set(again)) == len(again)
