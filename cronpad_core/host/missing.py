@@ -8,14 +8,10 @@ from difflib import get_close_matches
 __all__ = ["PACKAGES", "install_hint", "missing_hint", "unknown_message"]
 
 PACKAGES: Mapping[str, Mapping[str, str]] = {
-    "sink": {
-        "command": "cronpad-command",
-        "webhook": "cronpad-webhook",
-        "python": "cronpad-python",
-    },
+    "sink": {"command": "cronpad-command"},
     "misfire policy": {},
-    "alert emitter": {"apprise": "cronpad-apprise"},
-    "storage": {"sqlite": "cronpad-sql", "postgresql": "cronpad-sql", "postgres": "cronpad-sql"},
+    "alert emitter": {},
+    "storage": {"sqlite": "cronpad-sql"},
 }
 """By kind and type name: the distribution that brings it. Names only; nothing here is ever imported."""
 
