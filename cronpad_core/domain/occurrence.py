@@ -11,6 +11,9 @@ from cronpad_core.domain.timing import Millis
 __all__ = ["Occurrence", "RunKey", "Trigger"]
 
 
+_MOST = 2**63 - 1  # no store keeps a larger number
+
+
 class Trigger(StrEnum):
     """Why a run exists. Only ``SCHEDULED`` advances the schedule and counts in the ledger."""
 
@@ -58,6 +61,10 @@ class Occurrence:
         """The same slot, another attempt."""
         return replace(self, attempt=attempt)
 
+    def _storable(self) -> bool:
+        numbers = abs(self.scheduled_at_ms), self.attempt, self.job_version
+        return bool(self.job_id) and self.attempt >= 0 and self.job_version > 0 and max(numbers) <= _MOST
+
     @classmethod
     def parse(cls, member: str) -> Occurrence:
         """Reads a queue member back. Raises :class:`MalformedMemberError` unless it is exactly what ``member`` writes."""
@@ -74,6 +81,6 @@ class Occurrence:
                 )
             except ValueError:
                 found = None
-            if found is not None and found.member == member and found.attempt >= 0 and found.job_version > 0 and job_id:
+            if found is not None and found.member == member and found._storable():
                 return found
         raise MalformedMemberError(f"not an occurrence: {member[:200]!r}")

@@ -134,7 +134,7 @@ def findings_of_runs(stage: Stage) -> list[str]:
     """What is wrong between history, the lines of the runners and the witness, when nothing runs any more.
 
     Every run has ended; what succeeded was seen; nothing was seen more often than faults explain; nothing that a runner had
-    reported as finished was started again by a later one.
+    reported as finished was started again by one that took over from it.
     """
     books = Books.of(stage)
     runs = {run["id"]: run for run in books.runs}

@@ -29,8 +29,8 @@ _MARK = "E2E_STAGE"
 _NUMBER = "E2E_RUNNER"
 
 
-def wait_until(answer: Callable[[], T], what: str, *, within: float = PATIENCE) -> T:
-    """Asks again and again until the answer is true, and returns it."""
+def wait_until(answer: Callable[[], T], what: str | Callable[[], str], *, within: float = PATIENCE) -> T:
+    """Asks again and again until the answer is true, and returns it; ``what`` is said where it never is."""
     end = time.monotonic() + within
     while True:
         # Asked once more after the end: this process may have been the slow one.
@@ -38,7 +38,7 @@ def wait_until(answer: Callable[[], T], what: str, *, within: float = PATIENCE) 
         found = answer()
         if found:
             return found
-        assert not late, f"waited {within:g} s: {what}"
+        assert not late, f"waited {within:g} s: {what if isinstance(what, str) else what()}"
         time.sleep(0.02)
 
 
@@ -121,7 +121,10 @@ class Running:
             self.require_alive()
             return found if len(found) >= times else []
 
-        return wait_until(answer, f"{event} {facts} was not said by runner {self.number}:\n{self.stderr}", within=within)[-1]
+        def missing() -> str:
+            return f"{event} {facts} was not said by runner {self.number}:\n{self.stderr}"
+
+        return wait_until(answer, missing, within=within)[-1]
 
     def active(self, *, times: int = 1, within: float = PATIENCE) -> Running:
         """Waits until it dispatches."""
@@ -146,7 +149,10 @@ class Running:
             self.require_alive()
             return found if len(found) >= count else []
 
-        return wait_until(answer, f"{count} attempts of {job} with {facts}:\n{self.stdout}\n{self.stderr}", within=within)
+        def missing() -> str:
+            return f"{count} attempts of {job} with {facts} by runner {self.number}:\n{self.stdout}\n{self.stderr}"
+
+        return wait_until(answer, missing, within=within)
 
     def require_alive(self) -> None:
         """Fails where the process has ended."""
@@ -274,8 +280,10 @@ class Stage:
             found = [line for line in self.witness(tag) if facts.items() <= line._asdict().items()]
             return found if len(found) >= count else []
 
-        said = "".join(runner.stderr for runner in self.runners[-2:])
-        return wait_until(answer, f"{count} lines of {tag} with {facts}\n{said}", within=within)
+        def missing() -> str:
+            return f"{count} lines of {tag} with {facts}\n" + "".join(runner.stderr for runner in self.runners)
+
+        return wait_until(answer, missing, within=within)
 
     # --------------------------------------------------------------------------------------------------------- processes
 

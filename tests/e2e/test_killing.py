@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import time
 
+import pytest
 from books import audit, findings_of_runs, outcomes
-from stage import Running, Stage, quick, wait_until
+from stage import Stage, quick, wait_until
 
 
 def test_what_was_in_flight_is_redelivered(stage: Stage) -> None:
@@ -38,21 +39,25 @@ def test_what_was_in_flight_is_redelivered(stage: Stage) -> None:
     assert findings_of_runs(stage) == []
 
 
-def test_a_loop_of_kills_loses_nothing(stage: Stage) -> None:
-    """Killed eight times at random moments, every slot of every job has run, once but for what was in flight at a kill."""
+@pytest.mark.parametrize(("delivery", "kills"), [("durable", 8), ("fast", 3)])
+def test_a_loop_of_kills_loses_nothing(stage: Stage, delivery: str, kills: int) -> None:
+    """Killed again and again at random moments, every slot of every job has run, once but for what was in flight at a kill."""
     seed = random.SystemRandom().randrange(1 << 32)
     moments = random.Random(seed)
     recovers = f'{stage.line("recovers")}; test "$CRONPAD_ATTEMPT" = 1'
     stage.declare(
         *(stage.job(f"each-{number}") for number in range(6)),
-        stage.job("slow", "*/2 * * * * *", command=f"{stage.line('slow')}; sleep 0.6"),
+        stage.job("slow", "*/2 * * * * *", command=f"{stage.line('slow')}; sleep 0.25"),
         stage.job("recovers", "*/2 * * * * *", command=recovers, retry={"max": 2, "base": "400ms"}),
     )
-    for _ in range(8):
-        runner = stage.start(env=quick()).active()
-        time.sleep(moments.uniform(0.0, 1.3))  # the moment of the kill is what varies here, not a wait for something
+    env = quick() | {"CRONPAD_DELIVERY": delivery}
+    for number in range(kills):
+        runner = stage.start(env=env)
+        if number % 3 != 2:
+            runner.active()
+        time.sleep(moments.uniform(0.0, 1.2))  # the moment of the kill is what varies here, not a wait for something
         runner.kill()
-    last = stage.start(env=quick()).active()
+    last = stage.start(env=env).active()
     last.finished("each-0", count=len(last.attempts("each-0")) + 2)
     wait_until(lambda: _between_slots(stage), "all has caught up")
     last.stop()

@@ -103,10 +103,7 @@ def test_a_sink_may_do_anything(stage: Stage) -> None:
     }
     stage.declare(
         stage.job("each"),
-        *(
-            {"name": does, "schedule": "* * * * * *", "timeout": "500ms", "sink": {"type": "odd", "does": does}}
-            for does in ends
-        ),
+        *({"name": does, "schedule": "* * * * * *", "timeout": "500ms", "sink": {"type": "odd", "does": does}} for does in ends),
     )
     runner = stage.start("--shutdown-grace", "2s", env=env).active()
     for does, status in ends.items():

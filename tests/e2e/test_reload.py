@@ -90,11 +90,15 @@ def test_restarts_register_nothing_twice(stage: Stage) -> None:
     stage.declare(*(stage.job(name) for name in ("a", "b", "c")))
     for number in range(5):
         runner = stage.start().active()
-        assert runner.applied(1) == ({"add": 3, "change": 0, "remove": 0, "keep": 0} if number == 0 else {"add": 0, "change": 0, "remove": 0, "keep": 3})
+        assert runner.applied(1) == (
+            {"add": 3, "change": 0, "remove": 0, "keep": 0} if number == 0 else {"add": 0, "change": 0, "remove": 0, "keep": 3}
+        )
         runner.finished("a")
         runner.stop()
     assert [version for _, version, _ in _jobs(stage).values()] == [1, 1, 1]
-    assert len(stage.rows(stage.control, "SELECT * FROM jobs")) == len(stage.rows(stage.control, "SELECT * FROM job_versions")) == 3
+    assert (
+        len(stage.rows(stage.control, "SELECT * FROM jobs")) == len(stage.rows(stage.control, "SELECT * FROM job_versions")) == 3
+    )
     slots = [(line.tag, line.slot_ms) for line in stage.witness()]
     assert len(slots) == len(set(slots))
     assert {line.runner for line in stage.witness("a")} == set(range(5))

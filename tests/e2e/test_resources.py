@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
 from books import audit, findings_of_runs
 from stage import EACH_SECOND, Running, Stage, quick, wait_until
 
@@ -74,7 +73,9 @@ def test_a_time_out_leaves_no_process(stage: Stage) -> None:
     stage.declare(
         stage.job("asleep", command=command, timeout="2s", overlap="skip"),
         stage.job("deaf", command=f"trap '' TERM; {command}", timeout="500ms", kill_grace="300ms", overlap="skip"),
-        stage.job("fork", command="for i in 1 2 3 4 5 6 7 8; do (sleep 602 &) ; done; sleep 603", timeout="500ms", overlap="skip"),
+        stage.job(
+            "fork", command="for i in 1 2 3 4 5 6 7 8; do (sleep 602 &) ; done; sleep 603", timeout="500ms", overlap="skip"
+        ),
     )
     runner = stage.start().active()
     [ended] = runner.finished("asleep")[:1]
@@ -129,9 +130,10 @@ def test_the_environment_of_a_command(stage: Stage) -> None:
     assert found["PATH"] == "/opt/x/bin:/usr/bin:/bin"
     assert not hidden.keys() & found.keys()
     told = {name for name in found if name.startswith("CRONPAD_")}
-    assert told == {f"CRONPAD_{name}" for name in (
-        "JOB", "RUN_ID", "OCCURRENCE", "ATTEMPT", "SCHEDULED_AT", "TIMEZONE", "TRIGGER", "FENCE", "IDEMPOTENCY_KEY"
-    )}
+    assert told == {
+        f"CRONPAD_{name}"
+        for name in ("JOB", "RUN_ID", "OCCURRENCE", "ATTEMPT", "SCHEDULED_AT", "TIMEZONE", "TRIGGER", "FENCE", "IDEMPOTENCY_KEY")
+    }
     assert found["CRONPAD_OCCURRENCE"].startswith(line["job_id"])
     assert found["CRONPAD_TRIGGER"] == "scheduled"
 
@@ -162,17 +164,19 @@ def test_many_jobs_at_one_time(stage: Stage) -> None:
     assert findings_of_runs(stage) == []
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 def test_an_idle_runner_is_idle(stage: Stage) -> None:
-    """A runner of a thousand jobs that are not due takes next to nothing of a core."""
+    """A runner of a thousand jobs that are not due takes less than 1 % of a core."""
     in_hours = (time.gmtime().tm_hour + 2) % 24
     stage.declare(*(stage.job(f"job-{number}", f"{number % 60} {in_hours} * * *", command="true") for number in range(1000)))
     runner = stage.start().active()
-    time.sleep(1)  # the start's own work; what follows is measured
-    before, began = _cpu_s(runner), time.monotonic()
-    time.sleep(4)
-    used = (_cpu_s(runner) - before) / (time.monotonic() - began)
-    assert used < 0.02, f"{used:.1%} of a core"
+
+    def is_idle() -> bool:
+        used, began = _cpu_s(runner), time.monotonic()
+        time.sleep(3)  # the span that is measured
+        return (_cpu_s(runner) - used) / (time.monotonic() - began) < 0.01
+
+    # What the start leaves to do may take a moment.
+    wait_until(is_idle, "it takes less than 1 % of a core over three seconds")
     runner.stop()
 
 

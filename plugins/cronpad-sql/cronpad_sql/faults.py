@@ -42,7 +42,10 @@ def is_damage(error: BaseException) -> bool:
         return False
     code = code_of(error)
     # A file that was emptied under an open connection has no code of its own: the tables are simply gone.
-    return code & 0xFF in _DAMAGE or code == _MOVED or (code == 1 and str(error).startswith("no such table"))
+    if code & 0xFF in _DAMAGE or code == _MOVED or (code == 1 and str(error).startswith("no such table")):
+        return True
+    # Bytes where text should be: the driver's own refusal, which has no code.
+    return str(error).startswith("Could not decode to UTF-8")
 
 
 def store_error(error: sqlite3.Error, file: str, *, committing: bool = False) -> StoreError | None:

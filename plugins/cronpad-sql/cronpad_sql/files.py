@@ -113,9 +113,10 @@ def stamp_of(path: Path) -> tuple[int, int] | None:
 def versions_of(db: sqlite3.Connection) -> tuple[int, int, bool]:
     """Mark, schema version, and whether the file holds no table at all."""
     with closing(db.cursor()) as cursor:
+        # Asked first: a file that another process begins meanwhile has its mark by then.
+        empty = cursor.execute("SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]
         mark = cursor.execute("PRAGMA application_id").fetchone()[0]
         version = cursor.execute("PRAGMA user_version").fetchone()[0]
-        empty = cursor.execute("SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]
     return mark, version, bool(empty)
 
 

@@ -42,6 +42,7 @@ class Lane(Errands):
     on_damage: Callable[[], None] | None = None
     checkpoints: bool = True
     _unchecked: bool = False
+    _wrote: bool = False
     _checked_at: float = float("-inf")
 
     def serve(self, first: Errand) -> None:
@@ -71,7 +72,7 @@ class Lane(Errands):
             self._undo(db)
             self._fail(taken, error)
         else:
-            self._unchecked = True
+            self._unchecked = self._wrote = True
             self.settle(taken)
             self._checkpoint_if_large()
 
@@ -224,7 +225,8 @@ class Lane(Errands):
 
     def ended(self) -> None:
         """Leaves everything in the file itself."""
-        self._checkpoint("TRUNCATE")
+        if self._wrote:
+            self._checkpoint("TRUNCATE")
 
 
 def _carry_out(db: sqlite3.Connection, group: list[Errand]) -> None:

@@ -103,6 +103,8 @@ class SqliteQueue:
 
     async def verify(self) -> bool:
         """As ``present``, and a fresh connection finds the same epoch."""
+        if self._damaged is not None and self._damaged == stamp_of(self._path):
+            return False
         return self.present() and await self._from_outside(partial(readable_with, self._path, self._epoch))
 
     async def close(self) -> None:

@@ -55,6 +55,11 @@ class StateFile:
             with closing(connect_read(self.path, self._mode.busy_ms)) as db:
                 if self._judge(db):
                     return False
+            if not may_be_empty():
+                with closing(connect_read(self.path, self._mode.busy_ms)) as db:
+                    if self._judge(db):
+                        return False
+                raise self._damaged("the file is empty")
             with closing(connect_write(self.path, self._mode)) as db:
                 return self._create(db, may_be_empty)
         except sqlite3.Error as error:

@@ -65,7 +65,19 @@ def test_what_is_no_member_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a|1|0|1", "a|1|0|1|x", "a|+1|0|1|s", "a|01|0|1|s", "a|1|-1|1|s", "a|1|0|0|s", "|1|0|1|s", "a|1|0|1|s|"]
+    "text",
+    [
+        "",
+        "a|1|0|1",
+        "a|1|0|1|x",
+        "a|+1|0|1|s",
+        "a|01|0|1|s",
+        "a|1|-1|1|s",
+        "a|1|0|0|s",
+        "|1|0|1|s",
+        "a|1|0|1|s|",
+        f"a|{2**63}|0|1|s",
+    ],
 )
 def test_near_misses_are_refused(text: str) -> None:
     """A member that is almost one is not repaired by guessing."""
