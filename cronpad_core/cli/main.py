@@ -19,6 +19,8 @@ _COMMANDS: Final = {
     "explain": ("cronpad_core.cli.explain", "What a schedule means, and which rules apply to it."),
     "jobs": ("cronpad_core.cli.jobs", "List and show stored jobs."),
     "runs": ("cronpad_core.cli.runs", "List and show runs."),
+    "audit": ("cronpad_core.cli.audit", "Whether every slot of every job has exactly one outcome."),
+    "why": ("cronpad_core.cli.why", "What became of one slot of a job, and why."),
     "health": ("cronpad_core.cli.health", "Whether the dispatcher of a state is well."),
     "plugin": ("cronpad_core.cli.plugin", "List and show plugins."),
     "completion": ("cronpad_core.cli.completion", "The script that completes cronpad in a shell."),

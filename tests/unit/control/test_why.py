@@ -21,6 +21,7 @@ from cronpad_core.domain.ids import job_id_for
 from cronpad_core.domain.job import Job, JobSpec, JobStatus, Replay, ScheduleSpec, SinkSpec
 from cronpad_core.domain.ledger import RangeKind, SlotRange
 from cronpad_core.domain.occurrence import Occurrence, Trigger
+from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryPlan, RetryRule
 from cronpad_core.domain.run import Attempt, AttemptStatus, RunStatus, SkipReason
 from cronpad_core.domain.timing import DAY, HOUR, MINUTE, to_ms
@@ -89,12 +90,12 @@ class Story:
         run_id: str = decision.run.id
         return run_id
 
-    def record(self, occurrence: Occurrence, run_id: str, status: RunStatus, **rest: Any) -> None:
+    def record(self, occurrence: Occurrence, run_id: str, after: RunStatus, **rest: Any) -> None:
         """Records how the attempt went that was opened last."""
         [*_, opened] = self.run(self.storage.history.attempts(run_id))
         retry = rest.pop("retry", None)
         ended: Attempt = replace(opened, sent_at_ms=opened.opened_at_ms + 1, finished_at_ms=opened.opened_at_ms + 251, **rest)
-        self.run(self.storage.history.record([RecordRequest(key=occurrence.key, attempt=ended, status=status, retry=retry)]))
+        self.run(self.storage.history.record([RecordRequest(key=occurrence.key, attempt=ended, status=after, retry=retry)]))
 
     def cover(self, kind: RangeKind, first_ms: int, last_ms: int, version: int = 1) -> None:
         """Writes a range row."""
@@ -184,12 +185,13 @@ def test_a_skip_and_its_reason(story: Story) -> None:
 
 def test_a_caught_up_slot(story: Story) -> None:
     """A run long after its slot says that it was caught up with; a hold, jitter and a backfill are told."""
-    job = story.apply("every 10s", jitter_ms=5_000)
+    overlap = OverlapRule(policy=OverlapPolicy.ALLOW, max=9)
+    job = story.apply("every 10s", jitter_ms=5_000, overlap=overlap)
     story.open(job.slot(T0 + 10_000), late_ms=HOUR)
     backfill = story.open(replace(job.slot(T0 + 10_000), trigger=Trigger.BACKFILL), late_ms=2 * HOUR)
     story.now = T0 + DAY
     said = story.said(T0 + 10_000)
-    assert "began 1 h after the slot" in said
+    assert "began 1 h 15 ms after the slot" in said
     assert "caught up with, or put back" in said
     assert f"A backfill ran it too: run {backfill} is " in said
     story.open(job.slot(T0 + 20_000), late_ms=3_000, held_since_ms=T0 + 20_000)
