@@ -105,8 +105,11 @@ def decide_open(request: OpenRequest, seen: OpenSnapshot) -> OpenDecision:
     if run.fence > request.fence:
         return OpenDecision(kind=OpenKind.STALE, run=run)
     retrying = run.status is RunStatus.RETRYING
-    if occurrence.attempt < run.attempt or (retrying and occurrence.attempt == run.attempt):
-        return OpenDecision(kind=OpenKind.SUPERSEDED, run=run, retry=run.retry if retrying else None)
+    planned = run.retry if retrying else None
+    # Of a run that waits for its retry only that one starts: any other entry is acknowledged, and the planned one put.
+    other = occurrence.attempt == run.attempt if planned is None else occurrence.attempt != planned.attempt
+    if occurrence.attempt < run.attempt or (retrying and other):
+        return OpenDecision(kind=OpenKind.SUPERSEDED, run=run, retry=planned)
     if run.status is RunStatus.RUNNING:
         return _decide_redelivery(request, run)
     if retrying:
@@ -114,6 +117,8 @@ def decide_open(request: OpenRequest, seen: OpenSnapshot) -> OpenDecision:
         if busy >= run.spec.overlap.limit:
             return OpenDecision(kind=OpenKind.HELD, run=run)
         return _opened(request, run)
+    if occurrence.attempt != run.attempt:
+        return OpenDecision(kind=OpenKind.FINISHED, run=run)
     return _decide_fresh(request, seen, run)
 
 
@@ -152,6 +157,7 @@ def _decide_fresh(request: OpenRequest, seen: OpenSnapshot, run: Run | None) -> 
     skipped = replace(
         run or _new_run(request),
         status=RunStatus.SKIPPED,
+        opened_at_ms=run.opened_at_ms if run else None,
         skip_reason=reason,
         fence=request.fence,
         finished_at_ms=request.now_ms,
@@ -160,23 +166,28 @@ def _decide_fresh(request: OpenRequest, seen: OpenSnapshot, run: Run | None) -> 
 
 
 def _opened(request: OpenRequest, run: Run | None) -> OpenDecision:
-    opened = replace(
-        run or _new_run(request),
-        status=RunStatus.RUNNING,
-        attempt=request.occurrence.attempt,
-        fence=request.fence,
-        opened_at_ms=request.now_ms,
-        clean=False,
-        retry=None,
-    )
+    if run is None:
+        opened = _new_run(request)
+    else:
+        opened = replace(
+            run,
+            status=RunStatus.RUNNING,
+            attempt=request.occurrence.attempt,
+            fence=request.fence,
+            opened_at_ms=request.now_ms,
+            clean=False,
+            retry=None,
+        )
     return OpenDecision(kind=OpenKind.OPENED, write=opened, run=opened)
 
 
 def _new_run(request: OpenRequest) -> Run:
+    """The row of a run whose first attempt begins now."""
     occurrence = request.occurrence
+    key = occurrence.key
     return Run(
-        id=run_id_for(occurrence.key),
-        key=occurrence.key,
+        id=run_id_for(key),
+        key=key,
         job_version=occurrence.job_version,
         spec=request.spec,
         status=RunStatus.RUNNING,
@@ -184,4 +195,5 @@ def _new_run(request: OpenRequest) -> Run:
         fence=request.fence,
         slot_at_ms=occurrence.scheduled_at_ms,
         created_at_ms=request.now_ms,
+        opened_at_ms=request.now_ms,
     )

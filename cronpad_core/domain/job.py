@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from enum import StrEnum
 from typing import cast
 
@@ -106,7 +106,7 @@ class JobSpec:
 
     def to_json(self) -> dict[str, JsonValue]:
         """A JSON document from which :meth:`from_json` makes an equal spec."""
-        return cast("dict[str, JsonValue]", _plain(asdict(self)))
+        return cast("dict[str, JsonValue]", _plain(self))
 
     @classmethod
     def from_json(cls, document: Mapping[str, JsonValue]) -> JobSpec:
@@ -134,6 +134,8 @@ def _plain(value: object) -> object:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
+    if is_dataclass(value):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return value.value if isinstance(value, StrEnum) else value
 
 

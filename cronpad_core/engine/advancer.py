@@ -23,8 +23,7 @@ def next_step(job: Job, scheduled_at_ms: Millis, schedule: Schedule) -> tuple[Mi
     following = schedule.next_after_ms(scheduled_at_ms)
     replay = job.replay
     if replay is not None and (following is None or following > replay.until_ms):
-        if following is not None and replay.then_ms is not None:
-            following = max(following, replay.then_ms)
+        following = None if following is None or replay.then_ms is None else max(following, replay.then_ms)
         replay = None
     return following, replay
 

@@ -14,7 +14,6 @@ from cronpad_core.domain.timing import Millis
 from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.ticket import Ticket
 from cronpad_core.ports.catalog import CatalogStore, Move, MoveKind
-from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.history import HistoryStore, RangeRequest
 from cronpad_core.ports.misfire import MisfirePolicy
 from cronpad_core.ports.schedule import Schedule, ScheduleReader
@@ -80,7 +79,6 @@ class CatchUp:
         *,
         catalog: CatalogStore,
         history: HistoryStore,
-        clock: Clock,
         patience: Patience,
         schedules: ScheduleReader,
         policies: Mapping[str, MisfirePolicy],
@@ -88,7 +86,6 @@ class CatchUp:
     ) -> None:
         self._catalog = catalog
         self._history = history
-        self._clock = clock
         self._patience = patience
         self._schedules = schedules
         self._policies = policies
@@ -100,7 +97,8 @@ class CatchUp:
         assert job is not None, "the gate sets the job"
         slot, term = ticket.occurrence.scheduled_at_ms, ticket.holding.term
         schedule = self._schedules(job.id, job.version, job.spec.schedule)
-        window = missed_window(job, slot, self._clock.wall_ms(), schedule)
+        # Up to when the job was read, and no further: it may have been edited since, and later slots are another version's.
+        window = missed_window(job, slot, ticket.judged_at_ms, schedule)
         plan, policy = self._plan(job, window)
         following = schedule.next_after_ms(window.newest_ms)
         ranges = self._ranges(job, window, plan, schedule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from cronpad_core.domain.errors import CommitUnknownError, MalformedMemberError, StoreError, TermRefusedError
@@ -13,7 +14,7 @@ from cronpad_core.engine.authority import Authority
 from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.ticket import Holding, Holdings, Ticket
 from cronpad_core.ports.clock import Clock
-from cronpad_core.ports.queue import Claimed, Lease, QueueStore
+from cronpad_core.ports.queue import Claimed, Lease, LeaseState, QueueStore
 
 __all__ = ["Catch", "Claimer"]
 
@@ -55,6 +56,7 @@ class Claimer:
         self._emit = emit
         self._term = -1
         self._next_fence = 0
+        self._discarding: set[asyncio.Future[LeaseState]] = set()
 
     def free(self) -> int:
         """How many more lines may begin."""
@@ -74,7 +76,7 @@ class Claimer:
         now = self._clock.wall_ms()
         if not self._queue.present():
             self._authority.doubt()
-        return await self._sort(claimed, term, now)
+        return self._sort(claimed, term, now)
 
     async def _take(self, term: int, limit: int) -> list[Claimed]:
         fence_from = self._next_fence
@@ -92,7 +94,8 @@ class Claimer:
                 "queue", lambda: self._queue.claimed_since(owner=self._owner, fence_from=fence_from)
             )
 
-    async def _sort(self, claimed: list[Claimed], term: int, now: Millis) -> Catch:
+    def _sort(self, claimed: list[Claimed], term: int, now: Millis) -> Catch:
+        # Nothing is waited for in here: a claim that is broken off must not leave holdings behind that no line works on.
         tickets: list[Ticket] = []
         handovers: list[tuple[Holding, int, int]] = []
         for entry in claimed:
@@ -104,7 +107,7 @@ class Claimer:
             try:
                 occurrence = Occurrence.parse(entry.member)
             except MalformedMemberError as error:
-                await self._discard(entry, str(error))
+                self._discard(entry, str(error))
                 continue
             holding = Holding(occurrence=occurrence, fence=entry.fence, term=term)
             self._holdings.add(holding)
@@ -119,10 +122,12 @@ class Claimer:
             )
         return Catch(tickets=tuple(tickets), handovers=tuple(handovers))
 
-    async def _discard(self, entry: Claimed, reason: str) -> None:
+    def _discard(self, entry: Claimed, reason: str) -> None:
         self._emit(EntryDropped(member=entry.member, reason=reason))
         lease = Lease(member=entry.member, fence=entry.fence)
-        await self._patience.insist("queue", lambda: self._queue.ack(lease))
+        ack = asyncio.ensure_future(self._patience.insist("queue", lambda: self._queue.ack(lease)))
+        self._discarding.add(ack)
+        ack.add_done_callback(self._discarding.discard)
 
     async def earliest(self) -> Millis | None:
         """When the next entry is due, wall; ``None`` for an empty queue, or one that does not answer."""

@@ -95,23 +95,20 @@ class Dispatcher:
         """One look, and a taking where it is allowed. False: stand by and look again in a second."""
         try:
             sight = await self._look()
-        except StoreError as error:
-            self._patience.failed("control", error)
+        except StoreError:
             self._evidence, self._looks = None, 0
             return False
-        self._patience.answered("control")
         if not self._allowed(sight):
             return False
         try:
             return await self._take(sight)
-        except StoreError as error:
-            self._patience.failed("control", error)
+        except StoreError:
             return False
 
     async def _look(self) -> Sight:
-        control = await self._catalog.read_term()
-        history = await self._history.read_term()
-        return Sight(control=control, history=history, queue=await self._queue.look())
+        control = await self._patience.attempt("control", self._catalog.read_term)
+        history = await self._patience.attempt("history", self._history.read_term)
+        return Sight(control=control, history=history, queue=await self._patience.attempt("queue", self._queue.look))
 
     def _allowed(self, sight: Sight) -> bool:
         holder, lock = sight.holder, sight.queue.lock
@@ -132,30 +129,23 @@ class Dispatcher:
         trust_until = began + self._tuning.lock_ttl_ms - self._tuning.trust_margin_ms
         term = sight.highest_term + 1
         record = TermRecord(term=term, holder=self._liveness.me(), released=False)
-        if not await self._catalog.swap_term(sight.control, record):
+        if not await self._patience.attempt("control", lambda: self._catalog.swap_term(sight.control, record)):
             return False
-        if not await self._history.swap_term(sight.history, record):
+        if not await self._patience.attempt("history", lambda: self._history.swap_term(sight.history, record)):
             return False
         self._evidence, self._looks = None, 0
-        reason = await self._queue.open()
+        reason = await self._patience.attempt("queue", self._queue.open)
         seen = sight.queue
         if seen.identity is None:
             # There was no queue to judge by; the one that was just created must still be nobody's.
-            seen = await self._queue.look()
+            seen = await self._patience.attempt("queue", self._queue.look)
             if seen.lock is not None:
                 return False
         base = self._base(seen)
         epoch = self._draw()
         row = LockRow(token=self.token, term=term, expires_ms=base + began + self._tuning.lock_ttl_ms)
-        taken = await self._queue.acquire(
-            row,
-            seen=seen,
-            boot_id=self._clock.boot_id(),
-            boot_base_ms=base,
-            epoch=epoch,
-            guard=partial(self._before, trust_until),
-        )
-        if not taken:
+        acquire = partial(self._queue.acquire, row, seen=seen, boot_id=self._clock.boot_id(), boot_base_ms=base, epoch=epoch)
+        if not await self._patience.attempt("queue", lambda: acquire(guard=partial(self._before, trust_until))):
             return False
         self._epoch, self._finished_term = epoch, term
         self._authority.grant(term, trust_until_ms=trust_until, lease_base_ms=base)
@@ -178,18 +168,19 @@ class Dispatcher:
                 self._authority.doubt()
                 return True
             try:
-                record = await self._catalog.read_term()
-                if record.term != term:
+                if (await self._patience.attempt("control", self._catalog.read_term)).term != term:
                     return False
                 row = LockRow(token=self.token, term=term, expires_ms=self._authority.lease_ms(began) + self._tuning.lock_ttl_ms)
-                renewed = await self._queue.renew(
-                    row, now_lease_ms=self._authority.lease_ms(), heartbeat_ms=self._clock.wall_ms()
-                )
-            except StoreError as error:
-                self._patience.failed("queue", error)
+                now, heartbeat = self._authority.lease_ms(), self._clock.wall_ms()
+                renew = partial(self._queue.renew, row, now_lease_ms=now, heartbeat_ms=heartbeat)
+                renewed = await self._patience.attempt("queue", renew)
+            except StoreError:
+                if self._authority.doubts.is_set():
+                    # Trying again does not mend a damaged file: the caller has it looked at, and moves on while trust lasts.
+                    await self._clock.sleep(100)
+                    return True
                 await self._clock.sleep(self._tuning.look_ms)
                 continue
-            self._patience.answered("queue")
             if renewed:
                 self._trust(term, began)
             return renewed
@@ -224,22 +215,22 @@ class Dispatcher:
         while term is not None and self._authority.term == term and self._authority.trusted():
             began, old_trust = self._clock.boot_ms(), self._authority.trust_until_ms
             try:
-                if (await self._catalog.read_term()).term != term:
+                if (await self._patience.attempt("control", self._catalog.read_term)).term != term:
                     return False
-                reason = await self._queue.open()
+                reason = await self._patience.attempt("queue", self._queue.open)
                 row = LockRow(token=self.token, term=term, expires_ms=self._authority.lease_ms(began) + self._tuning.lock_ttl_ms)
-                moved = await self._queue.reassert(
+                reassert = partial(
+                    self._queue.reassert,
                     row,
                     boot_id=self._clock.boot_id(),
                     boot_base_ms=self._authority.lease_ms(0),
                     epoch=self._epoch,
                     guard=partial(self._before, old_trust),
                 )
-            except StoreError as error:
-                self._patience.failed("queue", error)
+                moved = await self._patience.attempt("queue", reassert)
+            except StoreError:
                 await self._clock.sleep(100)
                 continue
-            self._patience.answered("queue")
             if moved:
                 self._trust(term, began)
                 self._emit(QueueRebuilt(reason=reason or "replaced"))
@@ -256,12 +247,13 @@ class Dispatcher:
         if term is None:
             return
         try:
-            record = await self._catalog.read_term()
+            record = await self._patience.attempt("control", self._catalog.read_term)
             if record.term == term:
-                await self._catalog.swap_term(record, replace(record, released=True))
-            await self._queue.release_lock(token=self.token, term=term)
-        except StoreError as error:
-            self._patience.failed("control", error)
+                released = replace(record, released=True)
+                await self._patience.attempt("control", lambda: self._catalog.swap_term(record, released))
+            await self._patience.attempt("queue", lambda: self._queue.release_lock(token=self.token, term=term))
+        except StoreError:
+            return
 
     def lose(self, reason: str) -> None:
         """The lock is somebody else's, or trust has ended."""

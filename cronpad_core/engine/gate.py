@@ -94,9 +94,9 @@ class Gate:
 
     async def judge(self, ticket: Ticket) -> tuple[Verdict, Ticket]:
         """The verdict over this entry. Raises ``ScheduleError`` where the job's schedule cannot be read any more."""
-        occurrence = ticket.occurrence
+        occurrence, judged_at = ticket.occurrence, self._clock.wall_ms()
         job = await self.job(occurrence)
-        ticket = replace(ticket, job=job)
+        ticket = replace(ticket, job=job, judged_at_ms=judged_at)
         if occurrence.is_slot and job is not None and not is_stale(occurrence, job):
             # Read before anything is opened: a job that cannot be moved on must not begin a run.
             schedule = self._schedules(job.id, job.version, job.spec.schedule)

@@ -57,7 +57,7 @@ class LeaseKeeper:
             holding = held[lease]
             still = self._holdings.get(lease.member) is holding and holding.fence == lease.fence
             if state is LeaseState.LOST and still and holding.offered <= lease.fence:
-                holding.lost = True
+                self._holdings.lose(holding)
                 self._emit(LeaseLost(member=lease.member, run_id=holding.run_id))
 
     async def take_over(self, holding: Holding, fence: int, term: int) -> bool:
@@ -74,5 +74,5 @@ class LeaseKeeper:
         if self._holdings.get(occurrence.member) is not holding:
             return False
         if fence > holding.fence:
-            holding.fence, holding.term, holding.lost = fence, term, False
+            self._holdings.regain(holding, fence, term)
         return True

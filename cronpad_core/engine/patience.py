@@ -67,16 +67,31 @@ class Patience:
 
     async def insist(self, store: str, call: Callable[[], Awaitable[T]]) -> T:
         """Calls until the store answers. Only for calls that do no harm when an unknown one had been applied."""
-        result, _ = await self.insist_knowing(store, call)
+        try:
+            result = await call()
+        except StoreError as error:
+            self.failed(store, error)
+            result, _ = await self._again(store, call, unknown=False)
+            return result
+        self.answered(store)
         return result
 
     async def insist_knowing(self, store: str, call: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """As ``insist``; also whether an earlier try may have been applied, so that a "no" may be our own echo."""
-        pause, unknown = _FIRST, False
+        try:
+            result = await call()
+        except StoreError as error:
+            self.failed(store, error)
+            return await self._again(store, call, unknown=isinstance(error, CommitUnknownError))
+        self.answered(store)
+        return result, False
+
+    async def _again(self, store: str, call: Callable[[], Awaitable[T]], *, unknown: bool) -> tuple[T, bool]:
+        pause = _FIRST
         while True:
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _LONGEST)
             try:
                 return await self.attempt(store, call), unknown
             except StoreError as error:
                 unknown = unknown or isinstance(error, CommitUnknownError)
-            await self._clock.sleep(pause)
-            pause = min(pause * 2, _LONGEST)

@@ -169,19 +169,25 @@ class Reconciler:
         versions = await self._patience.attempt("control", lambda: self._catalog.ended_versions(limit=_PAGE))
         if not versions or term is None:
             return
-        requests = [request for version in versions if (request := self._dropped(version)) is not None]
+        handled: list[JobVersion] = []
+        requests: list[RangeRequest] = []
+        for version in versions:
+            try:
+                request = self._dropped(version)
+            except ScheduleError:
+                continue  # owed until its schedule can be read again
+            handled.append(version)
+            requests += [request] if request is not None else []
         if requests:
             await self._patience.attempt("history", lambda: self._history.add_ranges(requests, term=term))
-        await self._patience.attempt("control", lambda: self._catalog.mark_ledgered(versions))
+        if handled:
+            await self._patience.attempt("control", lambda: self._catalog.mark_ledgered(handled))
 
     def _dropped(self, version: JobVersion) -> RangeRequest | None:
         first, last = version.open_from_ms, version.valid_until_ms
         if first is None or last is None or first > last:
             return None
-        try:
-            schedule = self._schedules(version.job_id, version.version, version.spec.schedule)
-        except ScheduleError:
-            return None
+        schedule = self._schedules(version.job_id, version.version, version.spec.schedule)
         return RangeRequest(
             range=SlotRange(
                 job_id=version.job_id,

@@ -31,7 +31,7 @@ __all__ = ["Holding", "Holdings", "Result", "Ticket"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """One claimed entry on its way. ``job`` is set by the gate, ``run`` by the opening.
+    """One claimed entry on its way. ``job`` is set by the gate, as it stood at ``judged_at_ms``, ``run`` by the opening.
 
     ``holding`` is the one part that changes under way: a worker may take over a newer lease of its own entry.
     """
@@ -42,6 +42,7 @@ class Ticket:
     claimed_at_ms: Millis
     held_since_ms: Millis | None = None
     job: Job | None = None
+    judged_at_ms: Millis = 0
     run: Run | None = None
     opened_at_ms: Millis = 0
     redelivery: bool = False
@@ -78,6 +79,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self._by_member: dict[str, Holding] = {}
+        self._lost: set[Holding] = set()
 
     def __len__(self) -> int:
         return len(self._by_member)
@@ -96,8 +98,19 @@ class Holdings:
     def remove(self, holding: Holding) -> None:
         """Forgets an entry whose line ended, unless another line has taken its place."""
         member = holding.occurrence.member
+        self._lost.discard(holding)
         if self._by_member.get(member) is holding:
             del self._by_member[member]
+
+    def lose(self, holding: Holding) -> None:
+        """The lease of an entry that is held is gone."""
+        holding.lost = True
+        self._lost.add(holding)
+
+    def regain(self, holding: Holding, fence: int, term: int) -> None:
+        """An entry that is held goes on under a newer lease."""
+        holding.fence, holding.term, holding.lost = fence, term, False
+        self._lost.discard(holding)
 
     def members(self) -> frozenset[str]:
         """All entries held."""
@@ -110,9 +123,11 @@ class Holdings:
     def stale_others(self, occurrence: Occurrence) -> int:
         """How many deliveries of the same job still run here although their lease is lost: the store does not count them."""
         return sum(
-            holding.occurrence.job_id == occurrence.job_id and holding.occurrence.key != occurrence.key
-            for holding in self._by_member.values()
-            if holding.lost and holding.sending
+            holding.sending
+            and holding.occurrence.job_id == occurrence.job_id
+            and holding.occurrence.key != occurrence.key
+            and self._by_member.get(holding.occurrence.member) is holding
+            for holding in self._lost
         )
 
 

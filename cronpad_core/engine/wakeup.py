@@ -41,14 +41,16 @@ class WakeUp:
         """
         self._planned_ms = until_ms
         self._expired = False
-        if not self._event.is_set():
-            handle = asyncio.get_running_loop().call_later(timeout_ms / 1000, self._expire)
-            try:
-                await self._event.wait()
-            finally:
-                handle.cancel()
-        self._event.clear()
-        self._planned_ms = _NEVER
+        try:
+            if not self._event.is_set():
+                handle = asyncio.get_running_loop().call_later(timeout_ms / 1000, self._expire)
+                try:
+                    await self._event.wait()
+                finally:
+                    handle.cancel()
+            self._event.clear()
+        finally:
+            self._planned_ms = _NEVER
         return not self._expired
 
     def _expire(self) -> None:

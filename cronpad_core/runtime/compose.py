@@ -142,7 +142,6 @@ class _Shared:
             catchup=CatchUp(
                 catalog=catalog,
                 history=history,
-                clock=clock,
                 patience=patience,
                 schedules=schedules,
                 policies=parts.policies,

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from cronpad_core.domain.admission import OpenKind
 from cronpad_core.domain.errors import ScheduleError, TermRefusedError
 from cronpad_core.domain.events import EntryDropped, JobUnreadable, LineFailed
+from cronpad_core.domain.occurrence import Occurrence
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.run import RunStatus
 from cronpad_core.domain.timing import MINUTE
@@ -81,15 +82,29 @@ class Line:
     async def hand_over(self, holding: Holding, fence: int, term: int) -> None:
         """A running worker's own entry came up again under a newer fence: it goes on under that, or a new line begins."""
         occurrence = holding.occurrence
-        if await self.leases.take_over(holding, fence, term):
-            if occurrence.is_slot and await self.gate.run(occurrence) is not None:
-                job = await self.gate.job(occurrence)
-                await self.advancer.advance(occurrence, job, term)
+        while not await self.leases.take_over(holding, fence, term):
+            other = self.holdings.get(occurrence.member)
+            if other is None:
+                break
+            if other.fence >= fence:
+                return
+            holding = other
+        else:
+            await self._advance_again(occurrence, term)
             return
         now = self.clock.wall_ms()
         successor = Holding(occurrence=occurrence, fence=fence, term=term)
         self.holdings.add(successor)
         await self.walk(Ticket(occurrence=occurrence, holding=successor, due_at_ms=now, claimed_at_ms=now))
+
+    async def _advance_again(self, occurrence: Occurrence, term: int) -> None:
+        """Step 3 once more, under a newer lease; never before step 2."""
+        if not occurrence.is_slot or await self.gate.run(occurrence) is None:
+            return
+        try:
+            await self.advancer.advance(occurrence, await self.gate.job(occurrence), term)
+        except ScheduleError as error:
+            self.emit(JobUnreadable(job_id=occurrence.job_id, error=error.message))
 
     async def _walk(self, ticket: Ticket) -> None:
         admitted = await self._admit(ticket)
@@ -140,9 +155,8 @@ class Line:
             await self.settle.release(ticket, delay_ms=0)
             return
         answer = await self.recorder.record(ticket, result)
-        if answer.kind is RecordKind.STALE:
-            return
-        if result.settlement.run is RunStatus.RUNNING:
+        # Of a stale result another holder decides; where the entry is ours all the same, nobody else delivers it again.
+        if answer.kind is RecordKind.STALE or result.settlement.run is RunStatus.RUNNING:
             await self.settle.release(ticket, delay_ms=0)
             return
         await self.settle.ack(ticket, answer.retry)

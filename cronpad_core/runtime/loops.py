@@ -168,7 +168,9 @@ class Loops:
             except StoreError:
                 await engine.parts.clock.sleep(500)
             except TermRefusedError:
-                return engine.dispatcher.lose("another process took over")
+                if engine.authority.term == term:
+                    engine.dispatcher.lose("another process took over")
+                return
 
     async def _claim(self) -> None:
         """Sleeps until the earliest entry is due, or something earlier is put; claims only what can start now."""

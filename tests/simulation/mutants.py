@@ -6,10 +6,11 @@ Each is a way to build a process with one rule left out: ``store`` replaces a st
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
+
+from world import Process
 
 from cronpad_core.builtin.memory_catalog import TermCell
 from cronpad_core.builtin.memory_queue import MemoryQueue
@@ -21,16 +22,16 @@ from cronpad_core.ports.history import RecordKind
 from cronpad_core.ports.queue import Claimed, Entry, Lease, LeaseState
 from cronpad_core.runtime.compose import Engine
 from cronpad_core.runtime.line import Line
-from world import Process
 
 __all__ = ["MUTANTS", "Mutant"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One rule left out, and the rules of which any may catch it."""
+    """One rule left out, the rules of which any may catch it, and the only faults that the storms have (none: any)."""
 
     caught_by: frozenset[str]
+    kinds: tuple[str, ...] = ()
     store: Callable[[Any, Process], Any] = lambda store, process: store
     engine: Callable[[Engine], Engine] = lambda engine: engine
 
@@ -71,13 +72,10 @@ class _Unsorted(_Instead):
 class _CounterFence(_Instead):
     """A fence counted in the queue's file alone, which begins again when the file is lost."""
 
-    counts: Counter[int] = Counter()
-
     async def claim(self, *, limit: int, fence_from: int, **rest: Any) -> list[Claimed]:
-        file = id(self._inner._opened)
-        claimed = await self._inner.claim(limit=limit, fence_from=self.counts[file] + 1, **rest)
-        self.counts[file] += len(claimed)
-        return claimed
+        file = self._inner._opened
+        counted = max((held.fence for held in file.inflight.values()), default=0)
+        return await self._inner.claim(limit=limit, fence_from=counted + 1, **rest)
 
 
 class _AnyTermQueue(MemoryQueue):
@@ -232,7 +230,7 @@ def _redelivers_finished(store: Any, process: Process) -> Any:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "no fence on ack": Mutant(store=_queue(_AnyFenceAcks), caught_by=_caught("S6", "S14")),
+    "no fence on ack": Mutant(store=_queue(_AnyFenceAcks), caught_by=_caught("S6", "S14"), kinds=("freeze", "leases", "slow")),
     "ack before record": Mutant(engine=_line(_AckFirst), caught_by=_caught("S14")),
     "advance before row": Mutant(engine=_line(_AdvanceFirst), caught_by=_caught("order")),
     "finished without advance": Mutant(engine=_line(_FinishedWithoutAdvance), caught_by=_caught("S13")),
@@ -240,15 +238,18 @@ MUTANTS: dict[str, Mutant] = {
     "no term check": Mutant(store=_any_term, caught_by=_caught("S6")),
     "counter-only fence": Mutant(store=_queue(_CounterFence), caught_by=_caught("S5")),
     "claims out of order": Mutant(store=_queue(_Unsorted), caught_by=_caught("Q2", "S5")),
-    "no fence on record": Mutant(store=_any_record, caught_by=_caught("S6")),
-    "a hand-over advances before the row": Mutant(engine=_line(_HandOverAdvances), caught_by=_caught("order", "L2")),
-    "interrupted is acknowledged": Mutant(engine=_line(_StaleIsAcked), caught_by=_caught("S14")),
+    "no fence on record": Mutant(store=_any_record, caught_by=_caught("S6"), kinds=("freeze", "slow")),
+    "a hand-over advances before the row": Mutant(
+        engine=_line(_HandOverAdvances), caught_by=_caught("order", "L2"), kinds=("leases", "trouble", "slow")
+    ),
+    "interrupted is acknowledged": Mutant(engine=_line(_StaleIsAcked), caught_by=_caught("S14"), kinds=("stop",)),
     "no missed ranges": Mutant(engine=_no_ranges, caught_by=_caught("order")),
     "no dropped ranges": Mutant(engine=_without("reconciler", "_drop_ended", None), caught_by=_caught("no outcome")),
-    "no repair of jobs": Mutant(engine=_without("reconciler", "_put_missing", 0), caught_by=_caught("L1", "S2", "L2", "no outcome")),
-    "no reaper": Mutant(engine=_without("reaper", "reap", 0), caught_by=_caught("L1", "L2", "no outcome")),
+    "no repair": Mutant(engine=_without("reconciler", "_put_missing", 0), caught_by=_caught("L1", "S2", "L2", "no outcome")),
     "takes the lock at once": Mutant(engine=_impatient, caught_by=_caught("two holders")),
-    "trusts for ever": Mutant(engine=_trustful, caught_by=_caught("two holders")),
-    "old answers of the catalogue": Mutant(engine=_old_answers, caught_by=_caught("S13")),
-    "finished runs are opened again": Mutant(store=_redelivers_finished, caught_by=_caught("S3")),
+    "trusts for ever": Mutant(engine=_trustful, caught_by=_caught("two holders"), kinds=("freeze",)),
+    "old answers of the catalogue": Mutant(engine=_old_answers, caught_by=_caught("S13"), kinds=("edit", "slow")),
+    "finished runs are opened again": Mutant(
+        store=_redelivers_finished, caught_by=_caught("S3"), kinds=("kill", "trouble", "queue old")
+    ),
 }

@@ -68,6 +68,7 @@ class Rules:
             self.bad("S5", f"{new.key}: fence {old.fence} -> {new.fence}")
         if new.attempt > new.spec.retry.max:
             self.bad("S8", f"{new.key}: attempt {new.attempt} of at most {new.spec.retry.max}")
+        self.hit(f"run {new.status.value}")
         self._world.note("run", new.key.job_id, new.key.scheduled_at_ms, new.status.value, new.attempt, hex(new.fence))
 
     def job_changes(self, old: Job | None, new: Job) -> None:

@@ -7,33 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from chance import any_act, any_job, tuning_of
 from faults import copy_of, failure, pause, resume
-from jobs import START, allow, declare, id_of
+from jobs import START, id_of
 from ledger import audit, settled
+from reckoning import agrees, punctual, repeats
 from rules import Breach
-from world import QUICK, Act, Process, World
+from world import Process, World
 
-from cronpad_core.control.apply import Declared
 from cronpad_core.domain.errors import StoreError, TermRefusedError
-from cronpad_core.domain.job import Guarantee
-from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
-from cronpad_core.domain.outcome import Delivered, Failed, Unknown
-from cronpad_core.domain.retry import RetryRule
-from cronpad_core.domain.tuning import Tuning
+from cronpad_core.domain.occurrence import Trigger
 from cronpad_core.ports.queue import Entry
-from cronpad_core.ports.sink import Delivery
 from cronpad_testkit.clock import VirtualClock, run_virtual
 from cronpad_testkit.tripwire import STEPS, Action, Call
 
 __all__ = ["Report", "Storm", "storm"]
 
 FAULTS_FOR, QUIET_FOR, BOUND = 150_000, 120_000, 75_000
-SCHEDULES = ("every 5s", "every 7s", "every 11s", "every 23s", "*/5 * * * * *", "*/10 * * * * *", "*/30 * * * * *")
 TRAPPED = tuple(step for step in STEPS if step.partition(".")[0] in ("queue", "catalog", "history"))
 NEAR = ("queue.claim", "queue.put", "queue.ack", "queue.release", "queue.extend", "queue.renew", "queue.acquire", "queue.open")
 NEAR += ("history.open_runs", "history.record", "history.add_ranges", "catalog.move", "catalog.write", "history.raise_fence")
@@ -76,7 +71,7 @@ class Report:
 class Storm:
     """The weather over one world."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: World, seed: int, kinds: Sequence[str] = ()) -> None:
         self.world, self.rng = world, random.Random(seed)
         self.calm = False
         self.spans: list[tuple[int, int]] = []
@@ -84,48 +79,13 @@ class Storm:
         self.slow_until = 0
         self.traps: list[tuple[str, bool, str]] = []
         self.copies: list[Any] = []
-        self.kinds = [kind for kind in FAULTS if self.rng.random() < 0.5] or ["kill"]
+        self.kinds = list(kinds) or [kind for kind in FAULTS if self.rng.random() < 0.5] or ["kill"]
         self.every_ms = self.rng.choice([2_000, 5_000, 12_000])
-        world.script, world.pause = self.script, self.pause
-        world.declared = [self.job(f"job{number}") for number in range(self.rng.randint(1, 3))]
+        world.pause = self.pause
+        world.script = lambda delivery: any_act(self.rng, calm=self.calm)
+        world.declared = [any_job(self.rng, f"job{number}") for number in range(self.rng.randint(1, 3))]
 
     # --- what the world is made of ------------------------------------------------------------------------------------------------
-    def job(self, name: str) -> Declared:
-        """Any job."""
-        pick = self.rng.choice
-        retry = RetryRule(
-            max=pick([0, 1, 2]), base_ms=pick([200, 2_000]), factor=2.0, jitter=pick([0, 0.5]), deadline_ms=pick([None, 30_000])
-        )
-        declared = declare(
-            name,
-            pick(SCHEDULES),
-            policy=pick(["latest", "latest", "earliest", "all", "skip"]),
-            window_ms=pick([None, None, 40_000]),
-            retry=retry,
-            sink=pick(["script", "script", "graceful"]),
-            timeout_ms=pick([3_000, 12_000, 30_000]),
-            kill_grace_ms=1_000,
-            grace_ms=pick([1_000, 25_000]),
-            jitter_ms=pick([0, 0, 3_000]),
-            offset_ms=pick([0, 0, 1_000]),
-            guarantee=pick([Guarantee.AT_LEAST_ONCE] * 4 + [Guarantee.AT_MOST_ONCE]),
-        )
-        if self.rng.random() < 0.4:
-            declared = replace(declared, spec=replace(declared.spec, overlap=allow(pick([1, 2, 3]))))
-        return declared
-
-    def script(self, delivery: Delivery) -> Act:
-        """What a sink does."""
-        if self.calm:
-            return Act(for_ms=self.rng.choice([0, 0, 300]))
-        for_ms = self.rng.choice([0, 0, 200, 1_500, 4_000, 9_000, 25_000, 70_000])
-        luck = self.rng.random()
-        if luck < 0.6:
-            return Act(for_ms=for_ms, outcome=Delivered(), swallows=self.rng.random() < 0.1)
-        if luck < 0.85:
-            return Act(for_ms=for_ms, outcome=Failed(reason="no", undelivered=self.rng.random() < 0.3))
-        return Act(for_ms=for_ms, outcome=self.rng.choice([Failed(reason="never", retryable=False), Unknown(reason="who knows")]))
-
     def pause(self, process: Process) -> int:
         """How long one side of a port call takes; mostly nothing."""
         if self.calm or self.rng.random() < 0.97:
@@ -284,7 +244,7 @@ class Storm:
     async def _edit(self) -> None:
         if self.world.declared:
             at = self.rng.randrange(len(self.world.declared))
-            self.world.declared[at] = self.job(self.world.declared[at].spec.name)
+            self.world.declared[at] = any_job(self.rng, self.world.declared[at].spec.name)
         await self._through_active(Process.reload)
 
     async def _remove(self) -> None:
@@ -295,7 +255,7 @@ class Storm:
     async def _add(self) -> None:
         missing = sorted({"job0", "job1", "job2"} - {one.spec.name for one in self.world.declared})
         if missing:
-            self.world.declared.append(self.job(self.rng.choice(missing)))
+            self.world.declared.append(any_job(self.rng, self.rng.choice(missing)))
         await self._through_active(Process.reload)
 
     async def _pause(self) -> None:
@@ -330,8 +290,9 @@ class Storm:
         for kind, count in audit(world, bound_ms=BOUND).items():
             world.rules.hits[f"slot {kind}"] += count
         settled(world, bound_ms=BOUND)
-        self._punctual(calm_wall, before)
-        self._repeats()
+        await agrees(world)
+        punctual(world, calm_wall, before, bound_ms=BOUND)
+        repeats(world, self.spans)
 
     async def _quieten(self) -> None:
         world = self.world
@@ -345,49 +306,20 @@ class Storm:
             self.start()
         self.start()
 
-    def _punctual(self, calm_wall: int, before: int) -> None:
-        """Long after the last fault everything is on time again, and nothing is missed."""
-        world, settled_by = self.world, calm_wall + BOUND
-        for rows in world.state.history.by_job.values():
-            for row in (row for ranges in rows.ranges.values() for row in ranges):
-                if row.kind.value == "missed" and row.last_ms > settled_by:
-                    raise Breach("L4", f"missed without a fault: {row}")
-        for sent in world.witness[before:]:
-            occurrence = Occurrence.parse(sent.delivery.occurrence)
-            spec = world.state.history.runs[sent.key].spec
-            due = sent.key.scheduled_at_ms + spec.jitter_ms + spec.offset_ms
-            if occurrence.is_slot and sent.key.scheduled_at_ms > settled_by and sent.wall_ms > due + 2_000:
-                raise Breach("L4", f"late without a fault: {occurrence.member} at {sent.wall_ms}")
-
-    def _repeats(self) -> None:
-        """L3: an attempt is delivered again only where a fault lies between, and never where it may be delivered once at most."""
-        last: dict[tuple[RunKey, int], int] = {}
-        for sent in self.world.witness:
-            attempt = sent.key, sent.delivery.attempt
-            run = self.world.state.history.runs[sent.key]
-            if attempt in last:
-                self.world.rules.hit("delivered twice")
-                if run.spec.guarantee is Guarantee.AT_MOST_ONCE:
-                    raise Breach("at most once", f"{attempt} was delivered twice")
-                if not any(begin <= sent.boot_ms and last[attempt] <= end for begin, end in self.spans):
-                    raise Breach("L3", f"{attempt} was delivered at {last[attempt]} and {sent.boot_ms} without a fault")
-            last[attempt] = sent.boot_ms
-
-
-def tuning_of(seed: int) -> Tuning:
-    """The figures of a seed; some have tiny limits."""
-    pick = random.Random(seed).choice
-    return replace(QUICK, workers=pick([1, 3, 3, 8]), claim_batch=pick([1, 2, 5]), max_redeliveries=pick([2, 5, 5]))
-
 
 def storm(
     seed: int,
     *,
     tracing: bool = False,
+    kinds: Sequence[str] = (),
     broken: Callable[[Any, Process], Any] | None = None,
     rebuild: Callable[[Any], Any] | None = None,
 ) -> Report:
-    """Plays one seed; ``broken`` and ``rebuild`` put a mutant in the place of a store or of a part of the engine."""
+    """Plays one seed.
+
+    ``kinds`` are the only faults that it has, instead of any; ``broken`` and ``rebuild`` put a mutant in the place of a store or
+    of a part of the engine.
+    """
     worlds: list[World] = []
 
     async def main(clock: VirtualClock) -> None:
@@ -396,7 +328,7 @@ def storm(
         world.broken = broken or world.broken
         world.rebuild = rebuild or world.rebuild
         try:
-            await Storm(world, seed).blow()
+            await Storm(world, seed, kinds).blow()
         finally:
             world.end()
 

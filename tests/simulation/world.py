@@ -11,22 +11,22 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass, field
 from typing import Any
 
 from faults import FragileQueue
 from rules import Rules, SafeCatalog, SafeHistory
+from sinks import Act, ScriptedSinks, Sent
 from watch import WatchedCatalog, WatchedHistory, WatchedQueue
 
 from cronpad_core.builtin.memory import MemoryState, MemoryStorage
 from cronpad_core.builtin.misfire import All, Earliest, Latest, Skip
 from cronpad_core.control.apply import Declared, apply
 from cronpad_core.domain.errors import StoreError
-from cronpad_core.domain.events import Event
-from cronpad_core.domain.occurrence import Occurrence, RunKey
-from cronpad_core.domain.outcome import Cancelled, Delivered, Outcome, TimedOut
+from cronpad_core.domain.events import Event, LineFailed
+from cronpad_core.domain.occurrence import RunKey
 from cronpad_core.domain.run import Run
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.ports.schedule import ScheduleReader
 from cronpad_core.ports.sink import Delivery
 from cronpad_core.ports.storage import StorageOptions
 from cronpad_core.runtime.compose import Engine, Parts, compose
@@ -52,32 +52,6 @@ QUICK = Tuning(
     cancel_grace_ms=2_000,
 )
 """The engine's figures scaled to about a third, as in the design's own model."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
-    """What a sink does with a delivery. ``swallows``: it does not stop when it is cancelled."""
-
-    for_ms: int = 0
-    outcome: Outcome = field(default_factory=Delivered)
-    swallows: bool = False
-    error: BaseException | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """One delivery as the witness saw it."""
-
-    boot_ms: int
-    wall_ms: int
-    process: str
-    key: RunKey
-    delivery: Delivery
-
-    @property
-    def late_ms(self) -> int:
-        """How long after its scheduled time it was sent."""
-        return self.wall_ms - self.key.scheduled_at_ms
 
 
 class _Task(asyncio.Task[Any]):
@@ -133,65 +107,6 @@ class _Life:
         return any(one.name == holder and not one.alive for one in self._process.world.processes)
 
 
-class _Sinks:
-    """Hands deliveries to the world's script and tells the witness."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    def available(self, sink_type: str) -> bool:
-        return sink_type in ("script", "graceful")
-
-    def graceful(self, sink_type: str) -> bool:
-        return sink_type == "graceful"
-
-    async def deliver(self, sink_type: str, settings_key: object, delivery: Delivery) -> Outcome:
-        process, world = self._process, self._process.world
-        await process.pace()
-        key = Occurrence.parse(delivery.occurrence).key
-        sent = Sent(
-            boot_ms=world.clock.boot_ms(), wall_ms=world.clock.wall_ms(), process=process.name, key=key, delivery=delivery
-        )
-        world.witness.append(sent)
-        world.note(process.name, "delivers", delivery.occurrence)
-        if process.at_delivery is not None:
-            await process.at_delivery(sent)
-        act = world.script(delivery)
-        # One that does not stop when told to is abandoned, and nobody can say that it ended.
-        process.delivering[key] = process.delivering.get(key, 0) + (not act.swallows)
-        world.overlaps(process, delivery)
-        try:
-            if sink_type == "graceful":
-                return await self._wait_gracefully(act, delivery)
-            await self._wait(act)
-        finally:
-            process.delivering[key] -= not act.swallows
-        await process.pace()
-        if act.error is not None:
-            raise act.error
-        return act.outcome
-
-    async def _wait_gracefully(self, act: Act, delivery: Delivery) -> Outcome:
-        """As a command: keeps its own deadline, and ends when its cancel signal says so."""
-        asked = asyncio.ensure_future(delivery.cancel.wait())
-        await asyncio.wait({asked}, timeout=min(act.for_ms, delivery.timeout_ms) / 1_000)
-        told = asked.done()
-        asked.cancel()
-        await self._process.pace()
-        if told:
-            return Cancelled(reason=delivery.cancel.reason)
-        return TimedOut(reason="its time was up") if act.for_ms > delivery.timeout_ms else act.outcome
-
-    async def _wait(self, act: Act) -> None:
-        boot, end = self._process.world.clock.boot_ms, self._process.world.clock.boot_ms() + act.for_ms
-        while self._process.alive and boot() < end:
-            try:
-                await asyncio.sleep((end - boot()) / 1_000)
-            except asyncio.CancelledError:
-                if not act.swallows or not self._process.alive:
-                    raise
-
-
 class Process:
     """One incarnation of one process: from its start to its death."""
 
@@ -216,7 +131,7 @@ class Process:
                 compose(
                     Parts(
                         storage=self.storage,
-                        sinks=_Sinks(self),
+                        sinks=ScriptedSinks(self),
                         policies={policy.name: policy() for policy in (Latest, Earliest, All, Skip)},
                         schedules=world.schedules,
                         clock=_Clock(self, world.clock),
@@ -288,6 +203,8 @@ class Process:
             self.world.events.append((self.world.clock.boot_ms(), self.name, event))
             self.world.rules.hit(type(event).__name__)
             self.world.note(self.name, "tells", event)
+            if isinstance(event, LineFailed):
+                self.world.rules.bad("crash", f"{self.name}: a line failed: {event.error}")
 
     def _plan(self, call: Call) -> Action | None:
         self.calls.append(call)
@@ -349,7 +266,7 @@ class World:
         catalog, history = SafeCatalog(), SafeHistory()
         catalog.rules = history.rules = self.rules
         self.state = MemoryState(catalog=catalog, history=history)
-        self.schedules = ScheduleBook()
+        self.schedules: ScheduleReader = ScheduleBook()
         self.declared: list[Declared] = list(jobs)
         self.processes: list[Process] = []
         self.damaged: dict[int, object] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -28,8 +29,7 @@ class SqliteCatalog(SqliteTerms):
 
     async def job(self, job_id: str) -> Job | None:
         """One job by id, deleted ones included."""
-        found = await self._jobs(sql.SELECT_BY_ID, job_id)
-        return found[0] if found else None
+        return (await self._reader.run_bulk(_jobs_of, (job_id,)))[0]
 
     async def jobs(self, *, statuses: Collection[JobStatus] | None = None, after: str = "", limit: int = 1_000) -> list[Job]:
         """A page of jobs in the order of ids."""
@@ -77,6 +77,15 @@ class SqliteCatalog(SqliteTerms):
         await self._lane.run(mark)
 
 
+def _jobs_of(db: sqlite3.Connection, job_ids: Sequence[str]) -> list[Job | None]:
+    if len(job_ids) == 1:
+        rows = db.execute(sql.SELECT_BY_ID, job_ids).fetchall()
+    else:
+        rows = db.execute(sql.SELECT_BY_IDS, (json.dumps(job_ids),)).fetchall()
+    found = {row[0]: sql.job_of(row) for row in rows}
+    return [found.get(job_id) for job_id in job_ids]
+
+
 def _write(db: sqlite3.Connection, *, writes: Sequence[JobWrite], term: int | None) -> None:
     if term is not None:
         require_term(db, term)
@@ -96,16 +105,29 @@ def _write(db: sqlite3.Connection, *, writes: Sequence[JobWrite], term: int | No
 def _move_all(db: sqlite3.Connection, moves: Sequence[Move]) -> list[MoveAnswer]:
     for term in {move.term for move in moves}:
         require_term(db, term)
-    return [_move(db, move) for move in moves]
+    if len(moves) == 1 or len({move.job_id for move in moves}) < len(moves):
+        return [_move(db, move) for move in moves]
+    rows = db.execute(sql.MOVE_ALL, (json.dumps([_move_row(move) for move in moves]),)).fetchall()
+    moved = {row[0]: row for row in rows}
+    return [_moved(moved[move.job_id]) if move.job_id in moved else _unmoved(db, move) for move in moves]
+
+
+def _move_row(move: Move) -> sql.Row:
+    replay = move.replay
+    until_ms, then_ms = (None, None) if replay is None else (replay.until_ms, replay.then_ms)
+    return move.to_ms, until_ms, then_ms, move.job_id, move.version, move.clock_epoch, move.from_ms
 
 
 def _move(db: sqlite3.Connection, move: Move) -> MoveAnswer:
-    replay = move.replay
-    until_ms, then_ms = (None, None) if replay is None else (replay.until_ms, replay.then_ms)
-    key = (move.job_id, move.version, move.clock_epoch, move.from_ms)
-    moved = db.execute(sql.MOVE, (move.to_ms, until_ms, then_ms, *key)).fetchall()
-    if moved:
-        return MoveAnswer(kind=MoveKind.MOVED, job=sql.job_of(moved[0]))
+    moved = db.execute(sql.MOVE, _move_row(move)).fetchall()
+    return _moved(moved[0]) if moved else _unmoved(db, move)
+
+
+def _moved(row: sql.Row) -> MoveAnswer:
+    return MoveAnswer(kind=MoveKind.MOVED, job=sql.job_of(row))
+
+
+def _unmoved(db: sqlite3.Connection, move: Move) -> MoveAnswer:
     row = db.execute(sql.SELECT_BY_ID, (move.job_id,)).fetchone()
     job = None if row is None else sql.job_of(row)
     same = job is not None and job.status is JobStatus.ACTIVE

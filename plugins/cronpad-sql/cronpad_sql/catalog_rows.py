@@ -12,9 +12,11 @@ from cronpad_sql.specs import spec_of, spec_text
 __all__ = [
     "MARK_LEDGERED",
     "MOVE",
+    "MOVE_ALL",
     "PUT_JOB",
     "PUT_VERSION",
     "SELECT_BY_ID",
+    "SELECT_BY_IDS",
     "SELECT_BY_NAME",
     "SELECT_OVERDUE",
     "SELECT_OWED",
@@ -38,6 +40,7 @@ _JOB = (
 _VERSION = "job_id, version, spec, valid_from, valid_until, open_from"
 
 SELECT_BY_ID = f"SELECT {_JOB} FROM jobs WHERE id = ?"
+SELECT_BY_IDS = f"SELECT {_JOB} FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
 SELECT_BY_NAME = f"SELECT {_JOB} FROM jobs WHERE name = ? AND status <> 'deleted' ORDER BY id"
 SELECT_PAGE = f"SELECT {_JOB} FROM jobs WHERE id > ? ORDER BY id LIMIT ?"
 SELECT_PAGE_IN = f"SELECT {_JOB} FROM jobs WHERE id > ? AND status IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ?"
@@ -56,6 +59,15 @@ MOVE = (
     "UPDATE jobs SET next_run_at = ?1, replay_until = ?2, replay_then = ?3, "
     "status = CASE WHEN ?1 IS NULL THEN 'completed' ELSE status END "
     "WHERE id = ?4 AND version = ?5 AND clock_epoch = ?6 AND next_run_at = ?7 AND status = 'active' "
+    f"RETURNING {_JOB}"
+)
+MOVE_ALL = (
+    "UPDATE jobs SET next_run_at = m.to_at, replay_until = m.until, replay_then = m.later, "
+    "status = CASE WHEN m.to_at IS NULL THEN 'completed' ELSE status END FROM (SELECT json_extract(value, '$[0]') AS to_at, "
+    "json_extract(value, '$[1]') AS until, json_extract(value, '$[2]') AS later, json_extract(value, '$[3]') AS job_id, "
+    "json_extract(value, '$[4]') AS of_version, json_extract(value, '$[5]') AS of_epoch, json_extract(value, '$[6]') AS from_at "
+    "FROM json_each(?)) m WHERE id = m.job_id AND version = m.of_version AND clock_epoch = m.of_epoch "
+    "AND next_run_at = m.from_at AND status = 'active' "
     f"RETURNING {_JOB}"
 )
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from cronpad_core.api import StoreBusyError, StoreError
 
-__all__ = ["Bulk", "Errand", "Errands", "Operation"]
+__all__ = ["Bulk", "Errand", "Errands", "Operation", "carry_out"]
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -56,6 +56,7 @@ class Errands:
     db: sqlite3.Connection | None = None
     _dropped: sqlite3.Connection | None = None
     backlog: deque[Errand | None] = field(default_factory=deque)
+    _gathered: dict[asyncio.AbstractEventLoop, list[Errand]] = field(default_factory=dict)
     _inbox: SimpleQueue[Errand | None] = field(default_factory=SimpleQueue)
     _thread: threading.Thread | None = None
     _ended: Future[None] = field(default_factory=Future)
@@ -78,6 +79,8 @@ class Errands:
     async def close(self) -> None:
         """Waits until all is done and the connection is closed. Closed twice is closed once."""
         self._closed = True
+        for loop in list(self._gathered):
+            self._hand_over(loop)
         if self._thread is not None:
             self._inbox.put(None)
             await asyncio.wrap_future(self._ended)
@@ -87,11 +90,25 @@ class Errands:
             raise StoreError(f"{self.file} is closed")
         if self._inbox.qsize() > _WAITING:
             raise StoreBusyError(f"{self.file}: {_WAITING} operations are waiting already")
+        gathered = self._gathered.get(errand.loop)
+        if gathered is None:
+            # What one turn of the loop asks for is handed over in one go: a thread that is woken by the first of many
+            # operations begins with that one alone, and takes turns with the loop at the interpreter.
+            self._gathered[errand.loop] = [errand]
+            errand.loop.call_soon(self._hand_over, errand.loop)
+        else:
+            gathered.append(errand)
+        return errand.future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        gathered = self._gathered.pop(loop, None)
+        if gathered is None:
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name=f"cronpad-sql {self.file}", daemon=True)
             self._thread.start()
-        self._inbox.put(errand)
-        return errand.future
+        for errand in gathered:
+            self._inbox.put(errand)
 
     def _loop(self) -> None:
         try:
@@ -130,6 +147,19 @@ class Errands:
         except Empty:
             pass
         return self.backlog
+
+    def group(self, first: Errand, room: int) -> list[Errand]:
+        """``first`` with the errands right behind it that ask the same of other requests."""
+        group = [first]
+        if first.bulk is None:
+            return group
+        room -= len(first.requests)
+        waiting = self.drain(room)
+        while waiting and (behind := waiting[0]) is not None and behind.bulk is first.bulk and len(behind.requests) <= room:
+            group.append(behind)
+            room -= len(behind.requests)
+            waiting.popleft()
+        return group
 
     def connection(self) -> sqlite3.Connection:
         """The connection of this thread, opened where it is not."""
@@ -193,3 +223,18 @@ def _resolve(errands: Sequence[Errand]) -> None:
             errand.future.set_exception(RuntimeError(f"an operation raised {errand.error!r}"))
         else:
             errand.future.set_exception(errand.error)
+
+
+def carry_out(db: sqlite3.Connection, group: list[Errand]) -> None:
+    """Carries out what :meth:`Errands.group` put together, and gives each its own answers."""
+    first = group[0]
+    if first.bulk is None:
+        assert first.run is not None
+        first.answer = first.run(db)
+        return
+    requests = first.requests if len(group) == 1 else [one for errand in group for one in errand.requests]
+    answers = list(first.bulk(db, requests))
+    at = 0
+    for errand in group:
+        errand.answer = answers[at : at + len(errand.requests)]
+        at += len(errand.requests)

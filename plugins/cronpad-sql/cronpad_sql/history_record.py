@@ -2,26 +2,71 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from cronpad_core.api import AttemptStatus, RecordAnswer, RecordKind, RecordRequest, RetryPlan, RunStatus
 from cronpad_sql import history_rows as sql
+from cronpad_sql.history_rows import Row
 
 __all__ = ["record_all"]
 
 _REPLACEABLE = frozenset({None, AttemptStatus.RUNNING.value, AttemptStatus.INTERRUPTED.value, AttemptStatus.STALE.value})
 
 
+@dataclass(slots=True)
+class _Writes:
+    """What one call is going to write, by statement."""
+
+    attempts: list[Row] = field(default_factory=list)
+    stale_outputs: list[Row] = field(default_factory=list)
+    outputs: list[Row] = field(default_factory=list)
+    finished: list[Row] = field(default_factory=list)
+    retrying: list[Row] = field(default_factory=list)
+    clean: list[Row] = field(default_factory=list)
+
+    def flush(self, db: sqlite3.Connection) -> None:
+        for statement, rows in (
+            (sql.PUT_ATTEMPT, self.attempts),
+            (sql.DROP_OUTPUTS, self.stale_outputs),
+            (sql.ADD_OUTPUT, self.outputs),
+            (sql.FINISH, self.finished),
+            (sql.RETRY, self.retrying),
+            (sql.MARK_CLEAN, self.clean),
+        ):
+            if rows:
+                db.executemany(statement, rows)
+
+
 def record_all(db: sqlite3.Connection, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:
     """Stores results in order, each under its fence. (H3, H4)"""
-    return [_record(db, request) for request in requests]
+    if len({request.key for request in requests}) < len(requests):
+        return [answer for request in requests for answer in _record(db, (request,))]
+    return _record(db, requests)
 
 
-def _record(db: sqlite3.Connection, request: RecordRequest) -> RecordAnswer:
-    key, attempt = request.key, request.attempt
+def _record(db: sqlite3.Connection, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:
+    """Results of different runs: what is there is read at once, and what follows is written at once."""
+    asked = []
+    for request in requests:
+        key, attempt = request.key, request.attempt
+        asked.append((attempt.attempt, attempt.fence, key.job_id, key.scheduled_at_ms, key.trigger.value))
+    if len(asked) == 1:
+        rows = [(0, *row) for row in db.execute(sql.STATE, asked[0]).fetchall()]
+    else:
+        rows = db.execute(sql.STATES, (json.dumps(asked),)).fetchall()
+    states = {row[0]: row[1:] for row in rows}
+    writes = _Writes()
+    answers = [_decide(writes, request, states.get(index)) for index, request in enumerate(requests)]
+    writes.flush(db)
+    return answers
+
+
+def _decide(writes: _Writes, request: RecordRequest, row: Row | None) -> RecordAnswer:
+    attempt = request.attempt
     number, fence = attempt.attempt, attempt.fence
-    row = db.execute(sql.STATE, (number, fence, key.job_id, key.scheduled_at_ms, key.trigger.value)).fetchone()
     if row is None:
         return RecordAnswer(kind=RecordKind.STALE, status=None)
     seq, status, run_attempt, run_fence, retry_attempt, retry_at, known, known_end = row
@@ -30,28 +75,28 @@ def _record(db: sqlite3.Connection, request: RecordRequest) -> RecordAnswer:
         return RecordAnswer(kind=RecordKind.ALREADY, status=RunStatus(status), retry=plan)
     if status != "running" or (run_attempt, run_fence) != (number, fence):
         if known in _REPLACEABLE:
-            _put_attempt(db, seq, request, AttemptStatus.STALE, known)
+            _put_attempt(writes, seq, request, AttemptStatus.STALE, known)
         return RecordAnswer(kind=RecordKind.STALE, status=RunStatus(status))
-    _put_attempt(db, seq, request, attempt.status, known)
-    _move_run(db, seq, request)
+    _put_attempt(writes, seq, request, attempt.status, known)
+    _move_run(writes, seq, request)
     return RecordAnswer(kind=RecordKind.RECORDED, status=request.status, retry=request.retry)
 
 
-def _put_attempt(db: sqlite3.Connection, seq: int, request: RecordRequest, status: AttemptStatus, known: str | None) -> None:
+def _put_attempt(writes: _Writes, seq: int, request: RecordRequest, status: AttemptStatus, known: str | None) -> None:
     attempt = request.attempt
-    db.execute(sql.PUT_ATTEMPT, sql.attempt_row(seq, attempt, status))
+    writes.attempts.append(sql.attempt_row(seq, attempt, status))
     if known is not None and known != "running":
-        db.execute(sql.DROP_OUTPUTS, (seq, attempt.attempt, attempt.fence))
+        writes.stale_outputs.append((seq, attempt.attempt, attempt.fence))
     if attempt.output:
-        db.executemany(sql.ADD_OUTPUT, sql.output_rows(seq, attempt))
+        writes.outputs.extend(sql.output_rows(seq, attempt))
 
 
-def _move_run(db: sqlite3.Connection, seq: int, request: RecordRequest) -> None:
+def _move_run(writes: _Writes, seq: int, request: RecordRequest) -> None:
     attempt, retry = request.attempt, request.retry
     if request.status is RunStatus.RUNNING:
-        db.execute(sql.MARK_CLEAN, (seq,))
+        writes.clean.append((seq,))
     elif request.status is RunStatus.RETRYING:
         plan = (None, None) if retry is None else (retry.attempt, retry.at_ms)
-        db.execute(sql.RETRY, (*plan, seq))
+        writes.retrying.append((*plan, seq))
     else:
-        db.execute(sql.FINISH, (request.status.value, attempt.reason, attempt.finished_at_ms, seq))
+        writes.finished.append((request.status.value, attempt.reason, attempt.finished_at_ms, seq))

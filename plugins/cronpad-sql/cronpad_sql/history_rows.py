@@ -27,8 +27,12 @@ Row = Sequence[Any]
 
 # --------------------------------------------------------------------------------------------------------------- specs
 
-FIND_SPEC = "SELECT id FROM specs WHERE job_id = ? AND version = ? AND hash = ?"
-ADD_SPEC = "INSERT INTO specs (job_id, version, hash, spec) VALUES (?, ?, ?, ?)"
+FIND_SPECS = (
+    "SELECT s.job_id, s.version, s.hash, s.id FROM json_each(?) k CROSS JOIN specs s ON s.job_id = json_extract(k.value, '$[0]') "
+    "AND s.version = json_extract(k.value, '$[1]') AND s.hash = json_extract(k.value, '$[2]')"
+)
+ADD_SPEC = "INSERT INTO specs (id, job_id, version, hash, spec) VALUES (?, ?, ?, ?, ?)"
+LAST_SPEC = "SELECT coalesce(max(id), 0) FROM specs"
 
 # ---------------------------------------------------------------------------------------------------------------- runs
 
@@ -65,6 +69,13 @@ STATE = (
     "SELECT r.seq, r.status, r.attempt, r.fence, r.retry_attempt, r.retry_at, a.status, a.finished_at FROM runs r "
     "LEFT JOIN attempts a ON a.run_seq = r.seq AND a.attempt = ? AND a.fence = ? "
     "WHERE r.job_id = ? AND r.scheduled_at = ? AND r.trigger = ?"
+)
+STATES = (
+    "SELECT k.key, r.seq, r.status, r.attempt, r.fence, r.retry_attempt, r.retry_at, a.status, a.finished_at "
+    "FROM json_each(?) k CROSS JOIN runs r ON r.job_id = json_extract(k.value, '$[2]') "
+    "AND r.scheduled_at = json_extract(k.value, '$[3]') AND r.trigger = json_extract(k.value, '$[4]') "
+    "LEFT JOIN attempts a ON a.run_seq = r.seq AND a.attempt = json_extract(k.value, '$[0]') "
+    "AND a.fence = json_extract(k.value, '$[1]')"
 )
 FINISH = "UPDATE runs SET status = ?, reason = ?, finished_at = ?, retry_attempt = NULL, retry_at = NULL, ended = 1 WHERE seq = ?"
 RETRY = "UPDATE runs SET status = 'retrying', retry_attempt = ?, retry_at = ? WHERE seq = ?"

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 
 from cronpad_sql.connections import LOG_BYTES
-from cronpad_sql.errands import Errand, Errands
+from cronpad_sql.errands import Errand, Errands, carry_out
 from cronpad_sql.faults import is_damage, is_ioerr, store_error
 
 __all__ = ["Lane"]
@@ -96,7 +96,7 @@ class Lane(Errands):
         errand: Errand | None = first
         count, guarded = 0, False
         while errand is not None:
-            group = self._group(errand, self.batch_limit - count)
+            group = self.group(errand, self.batch_limit - count)
             taken.extend(group)
             count += sum(max(1, len(one.requests)) for one in group)
             guarded = self._apply(db, group, guarded) or guarded
@@ -107,19 +107,6 @@ class Lane(Errands):
                 return
             errand = waiting.popleft()
 
-    def _group(self, first: Errand, room: int) -> list[Errand]:
-        """``first`` with the errands right behind it that ask the same of other requests."""
-        group = [first]
-        if first.bulk is None:
-            return group
-        room -= len(first.requests)
-        waiting = self.drain(self.batch_limit)
-        while waiting and (behind := waiting[0]) is not None and behind.bulk is first.bulk and len(behind.requests) <= room:
-            group.append(behind)
-            room -= len(behind.requests)
-            waiting.popleft()
-        return group
-
     def _apply(self, db: sqlite3.Connection, group: list[Errand], guarded: bool) -> bool:
         """Carries out a group, or undoes it and carries out each on its own; answers whether anything was done.
 
@@ -128,7 +115,7 @@ class Lane(Errands):
         if guarded:
             db.execute("SAVEPOINT item")
         try:
-            _carry_out(db, group)
+            carry_out(db, group)
         except sqlite3.Error as error:
             failure = self._translated(error)
             # After these, SQLite has undone the transaction, or nobody knows what the connection still sees.
@@ -227,17 +214,3 @@ class Lane(Errands):
         """Leaves everything in the file itself."""
         if self._wrote:
             self._checkpoint("TRUNCATE")
-
-
-def _carry_out(db: sqlite3.Connection, group: list[Errand]) -> None:
-    first = group[0]
-    if first.bulk is None:
-        assert first.run is not None
-        first.answer = first.run(db)
-        return
-    requests = first.requests if len(group) == 1 else [one for errand in group for one in errand.requests]
-    answers = list(first.bulk(db, requests))
-    at = 0
-    for errand in group:
-        errand.answer = answers[at : at + len(errand.requests)]
-        at += len(errand.requests)

@@ -198,7 +198,7 @@ class SqliteQueue:
 
     async def put(self, entries: Sequence[Entry], *, term: int) -> frozenset[str]:
         """Puts or moves entries; answers those in flight. (Q1)"""
-        return await self._writing.run(lambda db: moves.put(db, entries, term=term))
+        return (await self._writing.run_bulk(moves.put_all, (moves.Put(entries, term),)))[0]
 
     async def claim(
         self, *, term: int, owner: str, now_ms: Millis, limit: int, lease_until_ms: Millis, fence_from: int

@@ -13,6 +13,7 @@ from cronpad_sql.queue_file import LOCK, lock_of
 
 __all__ = [
     "Ack",
+    "Put",
     "Release",
     "ack_all",
     "claim",
@@ -20,7 +21,7 @@ __all__ = [
     "contains",
     "entries",
     "extend",
-    "put",
+    "put_all",
     "reap",
     "release_all",
     "requeue",
@@ -33,6 +34,14 @@ class Ack:
 
     lease: Lease
     retry: Entry | None
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Entries to put, under a term."""
+
+    entries: Sequence[Entry]
+    term: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,8 @@ def require_term(db: sqlite3.Connection, term: int) -> None:
 
 
 def _put(db: sqlite3.Connection, found: Sequence[Entry]) -> frozenset[str]:
+    if not found:
+        return frozenset()
     if len(found) == 1:
         only = found[0]
         if db.execute(sql.IS_IN_FLIGHT, (only.member,)).fetchone():
@@ -66,14 +77,16 @@ def _put(db: sqlite3.Connection, found: Sequence[Entry]) -> frozenset[str]:
         return frozenset()
     asked = json.dumps([entry.member for entry in found])
     busy = frozenset(row[0] for row in db.execute(sql.IN_FLIGHT, (asked,)).fetchall())
-    db.executemany(sql.PUT, [(entry.member, entry.at_ms) for entry in found if entry.member not in busy])
+    db.execute(sql.PUT_ALL, (json.dumps([(entry.member, entry.at_ms) for entry in found if entry.member not in busy]),))
     return busy
 
 
-def put(db: sqlite3.Connection, found: Sequence[Entry], *, term: int) -> frozenset[str]:
+def put_all(db: sqlite3.Connection, puts: Sequence[Put]) -> list[frozenset[str]]:
     """Puts or moves entries; those in flight are answered and left alone. (Q1)"""
-    require_term(db, term)
-    return _put(db, found) if found else frozenset()
+    for term in {one.term for one in puts}:
+        require_term(db, term)
+    busy = _put(db, [entry for one in puts for entry in one.entries])
+    return [busy and frozenset(entry.member for entry in one.entries if entry.member in busy) for one in puts]
 
 
 def claim(
@@ -84,11 +97,14 @@ def claim(
     rows = db.execute(sql.NEXT_DUE, (now_ms, max(limit, 0))).fetchall()
     if not rows:
         return []
-    db.executemany(sql.DROP_DUE, [(row[0],) for row in rows])
-    db.executemany(
-        sql.HOLD,
-        [(member, until_ms, owner, fence, at_ms, held) for fence, (member, at_ms, held) in enumerate(rows, fence_from)],
-    )
+    # One statement each, however many there are: between two rows the interpreter may go to another thread for a while.
+    taken = [(member, fence, at_ms, held) for fence, (member, at_ms, held) in enumerate(rows, fence_from)]
+    dropped = db.execute(sql.DROP_ALL_DUE, (json.dumps([row[0] for row in rows]),)).rowcount
+    if dropped == len(rows):
+        db.execute(sql.HOLD_ALL, (until_ms, owner, json.dumps(taken)))
+    else:  # a member that is no sound text does not come through JSON as it was
+        db.executemany(sql.DROP_DUE, [(row[0],) for row in rows])
+        db.executemany(sql.HOLD, [(member, until_ms, owner, fence, at_ms, held) for member, fence, at_ms, held in taken])
     return [
         Claimed(member=member, due_at_ms=at_ms, fence=fence, held_since_ms=held)
         for fence, (member, at_ms, held) in enumerate(rows, fence_from)
@@ -103,6 +119,13 @@ def claimed_since(db: sqlite3.Connection, *, owner: str, fence_from: int) -> lis
 
 def ack_all(db: sqlite3.Connection, acks: Sequence[Ack]) -> list[LeaseState]:
     """Ends leases, or clears their copies that were put back, and puts the retries. (Q6, Q7)"""
+    leases = {(one.lease.member, one.lease.fence) for one in acks}
+    if len(acks) > 1 and len(leases) == len(acks):
+        keys = json.dumps(list(leases))
+        if db.execute(sql.HELD_AMONG, (keys,)).fetchone()[0] == len(acks):
+            db.execute(sql.ACK_ALL, (keys,))
+            _put(db, [one.retry for one in acks if one.retry is not None])
+            return [LeaseState.DONE] * len(acks)
     return [_ack(db, one) for one in acks]
 
 

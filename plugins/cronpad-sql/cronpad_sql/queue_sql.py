@@ -9,15 +9,30 @@ DROP_META = "DELETE FROM meta WHERE key = ?"
 NEW_FILE = "INSERT INTO meta (key, value) VALUES ('file', lower(hex(randomblob(16)))), ('inode', ?)"
 
 PUT = "INSERT INTO due (member, at) VALUES (?, ?) ON CONFLICT (member) DO UPDATE SET at = excluded.at"
+PUT_ALL = (
+    "INSERT INTO due (member, at) SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?) WHERE true "
+    "ON CONFLICT (member) DO UPDATE SET at = excluded.at"
+)
 IN_FLIGHT = "SELECT member FROM inflight WHERE member IN (SELECT value FROM json_each(?))"
 IS_IN_FLIGHT = "SELECT 1 FROM inflight WHERE member = ?"
 
 NEXT_DUE = "SELECT member, at, held_since FROM due WHERE at <= ? ORDER BY at, member LIMIT ?"
 DROP_DUE = "DELETE FROM due WHERE member = ?"
+DROP_ALL_DUE = "DELETE FROM due WHERE member IN (SELECT value FROM json_each(?))"
 HOLD = "INSERT OR REPLACE INTO inflight (member, at, owner, fence, due_at, held_since) VALUES (?, ?, ?, ?, ?, ?)"
+HOLD_ALL = (
+    "INSERT OR REPLACE INTO inflight (member, at, owner, fence, due_at, held_since) "
+    "SELECT json_extract(value, '$[0]'), ?, ?, json_extract(value, '$[1]'), json_extract(value, '$[2]'), "
+    "json_extract(value, '$[3]') FROM json_each(?)"
+)
 CLAIMED_SINCE = "SELECT member, due_at, fence, held_since FROM inflight WHERE owner = ? AND fence >= ? ORDER BY fence"
 
 ACK = "DELETE FROM inflight WHERE member = ? AND fence = ?"
+HELD_AMONG = (
+    "SELECT count(*) FROM json_each(?) k CROSS JOIN inflight i ON i.member = json_extract(k.value, '$[0]') "
+    "AND i.fence = json_extract(k.value, '$[1]')"
+)
+ACK_ALL = "DELETE FROM inflight WHERE member IN (SELECT json_extract(value, '$[0]') FROM json_each(?))"
 ACK_PUT_BACK = "DELETE FROM due WHERE member = ? AND fence = ?"
 EXTEND = "UPDATE inflight SET at = ? WHERE member = ? AND fence = ?"
 TAKE_BACK = "DELETE FROM due WHERE member = ? AND fence = ? RETURNING at, held_since"

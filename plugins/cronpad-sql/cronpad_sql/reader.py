@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from cronpad_core.api import StoreError
-from cronpad_sql.errands import Errand, Errands
+from cronpad_sql.errands import Errand, Errands, carry_out
 from cronpad_sql.faults import store_error
 
 __all__ = ["Reader"]
 
 _READ_S = 5.0
 _OPCODES = 100_000
+_TOGETHER = 500
 
 
 @dataclass(slots=True, eq=False)
@@ -33,24 +34,25 @@ class Reader(Errands):
         return db
 
     def serve(self, first: Errand) -> None:
-        """One operation."""
+        """One operation, or the same question of many callers."""
+        group = self.group(first, _TOGETHER)
+        failure: BaseException | None = None
         self._until = perf_counter() + _READ_S
         try:
             db = self.connection()
             db.execute("BEGIN")
-            assert first.run is not None
-            first.answer = first.run(db)
+            carry_out(db, group)
         except sqlite3.Error as error:
-            first.error = store_error(error, self.file) or error
+            failure = store_error(error, self.file) or error
             self.drop_connection()
         except StoreError as error:
-            first.error = error
+            failure = error
             self.drop_connection()
         except BaseException as error:
-            first.error = error
+            failure = error
         if self.db is not None and self.db.in_transaction:
             try:
                 self.db.execute("ROLLBACK")
             except sqlite3.Error:
                 self.drop_connection()
-        self.settle([first])
+        self.settle(group, failure)

@@ -1,0 +1,60 @@
+"""What is held against a storm once it is quiet again, beside the ledger: the product's own audit, punctuality, repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rules import Breach
+
+from cronpad_core.builtin.memory import MemoryStorage
+from cronpad_core.control.audit import audit as product_audit
+from cronpad_core.domain.job import Guarantee
+from cronpad_core.domain.occurrence import Occurrence, RunKey
+from cronpad_core.ports.storage import StorageOptions
+
+if TYPE_CHECKING:
+    from world import World
+
+__all__ = ["agrees", "punctual", "repeats"]
+
+
+async def agrees(world: World) -> None:
+    """``cronpad audit`` finds nothing either: zero findings is the only passing answer."""
+    storage = MemoryStorage(StorageOptions(url="memory://", wall_ms=world.clock.wall_ms), state=world.state)
+    now, handling = world.clock.wall_ms(), world.tuning.overdue_grace_ms + world.tuning.reconcile_ms
+    async for found in product_audit(storage, schedules=world.schedules, now_ms=now, handling_ms=handling):
+        for one in found.findings:
+            # An edit takes its time from before it is written; what was opened or decided in between reaches past its version.
+            if "outside the time of its version" not in one.detail:
+                raise Breach("audit", str(one))
+
+
+def punctual(world: World, calm_wall: int, before: int, *, bound_ms: int) -> None:
+    """Long after the last fault everything is on time again, and nothing is missed."""
+    settled_by = calm_wall + bound_ms
+    for rows in world.state.history.by_job.values():
+        for row in (row for ranges in rows.ranges.values() for row in ranges):
+            if row.kind.value == "missed" and row.last_ms > settled_by:
+                raise Breach("L4", f"missed without a fault: {row}")
+    for sent in world.witness[before:]:
+        occurrence = Occurrence.parse(sent.delivery.occurrence)
+        spec = world.state.history.runs[sent.key].spec
+        due = sent.key.scheduled_at_ms + spec.jitter_ms + spec.offset_ms
+        if occurrence.is_slot and sent.key.scheduled_at_ms > settled_by and sent.wall_ms > due + 2_000:
+            raise Breach("L4", f"late without a fault: {occurrence.member} at {sent.wall_ms}")
+
+
+def repeats(world: World, spans: Sequence[tuple[int, int]]) -> None:
+    """L3: an attempt is delivered again only where a fault lies between, and never where it may be delivered once at most."""
+    last: dict[tuple[RunKey, int], int] = {}
+    for sent in world.witness:
+        attempt = sent.key, sent.delivery.attempt
+        run = world.state.history.runs[sent.key]
+        if attempt in last:
+            world.rules.hit("delivered twice")
+            if run.spec.guarantee is Guarantee.AT_MOST_ONCE:
+                raise Breach("at most once", f"{attempt} was delivered twice")
+            if not any(begin <= sent.boot_ms and last[attempt] <= end for begin, end in spans):
+                raise Breach("L3", f"{attempt} was delivered at {last[attempt]} and {sent.boot_ms} without a fault")
+        last[attempt] = sent.boot_ms
