@@ -20,6 +20,7 @@ from cronpad_core.control.apply import Declared
 from cronpad_core.domain.errors import NotFoundError
 from cronpad_core.domain.timing import JsonValue, from_ms
 from cronpad_core.host.loader import PluginHost
+from cronpad_core.host.missing import missing_packages
 from cronpad_core.runtime.init import become_init
 from cronpad_core.runtime.lifecycle import Runner, RunnerOptions
 from cronpad_core.runtime.once import run_once
@@ -57,7 +58,13 @@ class Session:
         """Loads plugins and settings. Raises ``ConfigurationError`` and ``PluginError``."""
         config = Path(invocation.config) if invocation.config else None
         settings = load_settings(config, invocation.environ, overrides)
-        return cls(invocation=invocation, out=out, files=files, host=host_of(invocation, out), settings=settings, system=system)
+        host = host_of(invocation, out)
+        missing = missing_packages({(one.kind, one.name) for one in host.registry.types})
+        if len(missing) > 1:
+            out.warn(
+                f"little more than the core is here; missing: {', '.join(missing)} (in a checkout: pip install ./plugins/*/)"
+            )
+        return cls(invocation=invocation, out=out, files=files, host=host, settings=settings, system=system)
 
     def read(self) -> LoadedFiles:
         """Reads the files. Raises ``ConfigurationError`` with all problems, or ``PluginError``."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
-__all__ = ["PACKAGES", "install_hint", "missing_hint", "unknown_message"]
+__all__ = ["PACKAGES", "install_hint", "missing_hint", "missing_packages", "unknown_message"]
 
 PACKAGES: Mapping[str, Mapping[str, str]] = {
     "sink": {"command": "cronpad-command"},
@@ -22,6 +22,13 @@ def unknown_message(kind: str, name: str, known: Iterable[str], broken: str | No
         return f"{kind} '{name}' cannot be used: {broken}"
     names = ", ".join(sorted(known))
     return f"unknown {kind} '{name}'; " + (f"known: {names}" if names else f"no plugin that brings a {kind} is installed")
+
+
+def missing_packages(present: Collection[tuple[str, str]]) -> tuple[str, ...]:
+    """Which of cronpad's own packages brought nothing, given the kinds and names of all types that are there."""
+    return tuple(
+        sorted({package for kind, names in PACKAGES.items() for name, package in names.items() if (kind, name) not in present})
+    )
 
 
 def install_hint(kind: str, name: str) -> str | None:

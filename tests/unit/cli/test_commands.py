@@ -130,3 +130,10 @@ def test_init_writes_a_file_that_is_valid_and_never_overwrites(call: Call, site:
     assert not (tmp_path / "nowhere.toml").exists()
     assert call("init", str(tmp_path / "a.json")).exit_code == 2
     assert call("init", str(tmp_path / "no" / "a.toml")).exit_code == 73
+
+
+def test_the_core_alone_says_what_is_missing(call: Call, site: Path, tmp_path: Path) -> None:
+    """Where none of cronpad's own packages brought anything, ``run`` names all of them before what it cannot do."""
+    result = call("--no-plugins", "run", write(tmp_path, "a.toml", GOOD))
+    assert result.exit_code == 5
+    assert "missing: cronpad-command, cronpad-sql" in result.stderr
