@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,9 +158,33 @@ def once(session: Session, name: str) -> int:
         if not any(one.spec.name == name for one in runner.declared):
             known = ", ".join(sorted(one.spec.name for one in runner.declared))
             raise NotFoundError(f'no job "{name}" in {", ".join(map(str, session.files))}', hint=f"there are: {known}")
-        return (await run_once(runner, name)).exit_code
+        return await _once_interruptible(runner, name)
 
     return _run(go())
+
+
+async def _once_interruptible(runner: Runner, name: str) -> int:
+    """Runs the job; SIGINT and SIGTERM cancel it in an orderly way, and a second one at once. Then the code is 128+n."""
+    loop, ended_by = asyncio.get_running_loop(), list[int]()
+    task = asyncio.ensure_future(run_once(runner, name))
+
+    def end(number: int) -> None:
+        ended_by.append(number)
+        running = [holding.cancel for holding in runner.engine.holdings if holding.cancel is not None]
+        if len(ended_by) > 1 or not running:
+            task.cancel()
+        for cancel in running:
+            cancel.ask("stop", f"interrupted by {signal.Signals(number).name}")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end, number)
+    try:
+        code = (await task).exit_code
+    except asyncio.CancelledError:
+        if not ended_by:
+            raise
+        code = 0
+    return 128 + ended_by[0] if ended_by else code
 
 
 def serve(session: Session, *, stand_by: bool, exit_when_idle: bool) -> int:
