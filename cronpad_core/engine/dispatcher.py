@@ -5,6 +5,10 @@ the holder with the higher term of the two, control's on a tie. A taking is allo
 where H is provably dead and the row is of H's term, or where H is this process itself and had finished that taking. Otherwise only
 after file, row and H were seen unchanged for a full lock TTL of looks, one each second: looks are counted, not time, so a process
 that slept counts nothing. Every write of the record compares the whole record that was read.
+
+Looks prove H's silence only where its row is there to be watched. Where it is not (no queue, or another row), and H is another
+process that is not provably dead, it may renew unseen. Such a taking comes after two TTL of looks and writes the records alone;
+from then on H's renewals are refused, and one TTL later its trust has ended and the taking is made again, in full.
 """
 
 from __future__ import annotations
@@ -85,6 +89,7 @@ class Dispatcher:
         self._draw = draw
         self._emit = emit
         self.token = draw()
+        self._begun_term: int | None = None
         self._finished_term: int | None = None
         self._evidence: object = None
         self._looks = 0
@@ -122,18 +127,30 @@ class Dispatcher:
             return True
         if lock is not None and lock.term == holder.term and self._liveness.dead(holder.holder):
             return True
-        return self._looks * self._tuning.look_ms > self._tuning.lock_ttl_ms
+        # Whoever has written the records and waits for its second half must get there before another begins with its first.
+        patience = 2 if self._unseen(sight) else 1
+        return self._looks * self._tuning.look_ms > patience * self._tuning.lock_ttl_ms
+
+    def _unseen(self, sight: Sight) -> bool:
+        """Whether H may hold a lock that we do not see."""
+        holder, lock = sight.holder, sight.queue.lock
+        if holder.holder is None or holder.released or holder.term == self._begun_term:
+            return False
+        return (lock is None or lock.term != holder.term) and not self._liveness.dead(holder.holder)
 
     async def _take(self, sight: Sight) -> bool:
         began = self._clock.boot_ms()
         trust_until = began + self._tuning.lock_ttl_ms - self._tuning.trust_margin_ms
         term = sight.highest_term + 1
-        record = TermRecord(term=term, holder=self._liveness.me(), released=False)
+        record, unseen = TermRecord(term=term, holder=self._liveness.me(), released=False), self._unseen(sight)
         if not await self._patience.attempt("control", lambda: self._catalog.swap_term(sight.control, record)):
             return False
+        self._begun_term = term
         if not await self._patience.attempt("history", lambda: self._history.swap_term(sight.history, record)):
             return False
         self._evidence, self._looks = None, 0
+        if unseen:
+            return False
         reason = await self._patience.attempt("queue", self._queue.open)
         seen = sight.queue
         if seen.identity is None:

@@ -28,7 +28,8 @@ def any_job(rng: random.Random, name: str) -> Declared:
     declared = declare(
         name,
         pick(SCHEDULES),
-        policy=pick(["latest", "latest", "earliest", "all", "skip"]),
+        policy=(policy := pick(["latest", "latest", "earliest", "all", "skip"])),
+        misfire_settings={"max": 40} if policy == "all" else {},
         window_ms=pick([None, None, 40_000]),
         retry=retry,
         sink=pick(["script", "script", "graceful"]),

@@ -13,6 +13,7 @@ from cronpad_core.domain.job import JobSpec, ScheduleSpec, SinkSpec
 from cronpad_core.domain.misfire import MisfireRule
 from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryRule
+from cronpad_core.domain.timing import DAY
 from cronpad_core.domain.tuning import Tuning
 from cronpad_testkit.clock import WALL_START, VirtualClock, run_virtual
 
@@ -28,6 +29,7 @@ def declare(
     *,
     policy: str = "latest",
     window_ms: int | None = None,
+    misfire_settings: dict[str, int] | None = None,
     retry: RetryRule | int = 0,
     sink: str = "script",
     timezone: str = "UTC",
@@ -35,7 +37,7 @@ def declare(
 ) -> Declared:
     """A job as a jobs file of the simulation declares it; ``retry`` is a rule or a number of retries 200 ms apart."""
     rule = retry if isinstance(retry, RetryRule) else RetryRule(max=retry, base_ms=200, factor=1.0)
-    misfire = MisfireRule(policy=policy) if window_ms is None else MisfireRule(policy=policy, window_ms=window_ms)
+    misfire = MisfireRule(policy=policy, window_ms=DAY if window_ms is None else window_ms, settings=misfire_settings or {})
     texts = (schedule,) if isinstance(schedule, str) else schedule
     spec = JobSpec(
         name=name,

@@ -80,7 +80,7 @@ class Storm:
         self.traps: list[tuple[str, bool, str]] = []
         self.copies: list[Any] = []
         self.kinds = list(kinds) or [kind for kind in FAULTS if self.rng.random() < 0.5] or ["kill"]
-        self.every_ms = self.rng.choice([2_000, 5_000, 12_000])
+        self.every_ms = self.rng.choice([700, 2_000, 5_000, 12_000])
         world.pause = self.pause
         world.script = lambda delivery: any_act(self.rng, calm=self.calm)
         world.declared = [any_job(self.rng, f"job{number}") for number in range(self.rng.randint(1, 3))]

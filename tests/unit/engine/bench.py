@@ -16,13 +16,16 @@ from cronpad_core.engine.dispatcher import Dispatcher
 from cronpad_core.engine.patience import Patience
 from cronpad_core.ports.storage import StorageOptions
 
-__all__ = ["FULL", "TTL", "Bench", "Failing", "HandClock", "Holder", "holding", "lock", "run"]
+__all__ = ["FULL", "TTL", "UNSEEN", "Bench", "Failing", "HandClock", "Holder", "holding", "lock", "run"]
 
 T = TypeVar("T")
 
 TTL = 15_000
 FULL = 17
 """A full TTL of unchanged looks, one each second: the first only sees, sixteen more count past 15 s."""
+
+UNSEEN = 32 + FULL
+"""Two TTL of looks before the records are written, and one more before the lock is taken: a holder whose row is not to be seen."""
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

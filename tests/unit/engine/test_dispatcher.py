@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench import FULL, TTL, Bench, Failing, holding, lock, run
+from bench import FULL, TTL, UNSEEN, Bench, Failing, holding, lock, run
 
 from cronpad_core.builtin.memory import QueueFile
 from cronpad_core.domain.dispatch import LockRow, TermRecord
@@ -150,7 +150,8 @@ def test_any_change_starts_the_count_again(bench: Bench, change: str) -> None:
             second.dispatcher._catalog = Failing(good, StoreBusyError("busy"), "read_term")  # type: ignore[assignment]  # a stand-in
             assert not await second.dispatcher.try_take()
             second.dispatcher._catalog = good
-        assert await second.looks() == FULL
+        # Where the holder's own row is not there to be watched, a taking comes in two halves.
+        assert await second.looks() == (UNSEEN if change in ("row", "holder") else FULL)
 
     run(main())
 
@@ -164,6 +165,47 @@ def test_looks_are_counted_and_not_time(bench: Bench) -> None:
         assert not await second.dispatcher.try_take()
         bench.clock.move(3_600_000)
         assert await second.looks() == FULL - 1
+
+    run(main())
+
+
+def test_a_holder_that_is_not_seen_is_shut_out_before_it_is_followed(bench: Bench) -> None:
+    """A standby that sees no queue each time it looks proves nothing: the holder may have renewed in between. It writes the
+    records first, so that no renewal succeeds any more, and takes the lock when the holder's trust has ended."""
+
+    async def main() -> None:
+        first, second = await holding(bench), bench.holder("b")
+        for number in range(UNSEEN + 1):
+            file = bench.state.queue.file
+            bench.state.queue.delete()
+            taken = await second.dispatcher.try_take()
+            assert not (taken and first.authority.trusted()), f"two holders at look {number}"
+            if taken:
+                break
+            bench.state.queue.file = file
+            if first.authority.term is not None and not await first.dispatcher.renew():
+                first.dispatcher.lose("told no")
+            bench.clock.move(1_000)
+        assert second.authority.trusted()
+        assert first.dispatcher.lost_because == "told no"
+
+    run(main())
+
+
+def test_of_two_that_see_no_queue_one_takes_the_lock(bench: Bench) -> None:
+    """Two standbys over a silent holder without a queue do not shut each other out for ever, whoever looks first."""
+
+    async def main() -> None:
+        await holding(bench)
+        others = [bench.holder("b"), bench.holder("c")]
+        bench.state.queue.delete()
+        for number in range(2 * UNSEEN):
+            for other in others if number % 3 else reversed(others):
+                bench.clock.move(1)
+                if await other.dispatcher.try_take():
+                    return
+            bench.clock.move(998)
+        raise AssertionError("nobody took the lock")
 
     run(main())
 
