@@ -15,7 +15,7 @@ class Tuning:
 
     ``workers`` is how many deliveries run at once; ``renew_ms`` how often the dispatcher lock is renewed; ``trust_margin_ms`` how
     long before the end of the lock its holder stops trusting it; ``cancel_grace_ms`` how long a cancelled delivery may take
-    before it is abandoned.
+    before it is abandoned; ``flush_ms`` how long a result may wait for others to be written with.
     """
 
     workers: int = 64
@@ -34,6 +34,7 @@ class Tuning:
     cancel_grace_ms: Millis = 5 * SECOND
     max_redeliveries: int = 5
     batch: int = 500
+    flush_ms: Millis = 0
 
     def grace_ms(self, wanted: Millis) -> Millis:
         """How late a slot may start: what the job asks for, and never less than the overdue check needs to find a lost entry."""

@@ -160,7 +160,7 @@ class _Shared:
             worker=Worker(
                 sinks=parts.sinks, clock=clock, authority=self.authority, tuning=tuning, present=queue.present, emit=emit
             ),
-            recorder=Recorder(history=history, clock=clock, patience=patience, emit=emit),
+            recorder=Recorder(history=history, clock=clock, patience=patience, tuning=tuning, emit=emit),
             settle=Settle(queue=queue, clock=clock, patience=patience, wake=self.wake),
             leases=self._leases(),
             holdings=self.holdings,

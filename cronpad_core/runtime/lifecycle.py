@@ -46,6 +46,8 @@ def tuning_of(settings: Settings) -> Tuning:
         reconcile_ms=settings.scheduler_reconcile_interval_ms,
         tick_ms=settings.scheduler_tick_interval_ms,
         overdue_grace_ms=settings.scheduler_overdue_grace_ms,
+        batch=settings.results_max_batch,
+        flush_ms=settings.results_flush_interval_ms,
         lock_ttl_ms=ttl,
         renew_ms=ttl // 3,
         look_ms=min(1_000, max(50, ttl // 15)),
