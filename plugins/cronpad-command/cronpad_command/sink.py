@@ -7,9 +7,8 @@ from typing import ClassVar, assert_never
 
 from cronpad_command import outcomes
 from cronpad_command.environment import child_environment
-from cronpad_command.failures import NurseryLost
 from cronpad_command.ladder import Cause, see_through
-from cronpad_command.machine import Closing, default_spawner
+from cronpad_command.machine import default_spawner
 from cronpad_command.settings import Settings as CommandSettings
 from cronpad_core.api import Cancelled, Delivery, Outcome, SinkContext, Spawner, SpawnError, SpawnRequest
 
@@ -29,7 +28,7 @@ class CommandSink:
 
     def __init__(self, context: SinkContext, *, spawner: Spawner | None = None) -> None:
         self._environ = dict(context.environ)
-        self._spawner = spawner or default_spawner(context.environ)
+        self._spawner = spawner or default_spawner()
 
     async def deliver(self, delivery: Delivery) -> Outcome:
         """Starts the command and answers how it ended; whatever happens, nothing of it is left running."""
@@ -40,13 +39,11 @@ class CommandSink:
             return Cancelled(reason=delivery.cancel.reason or "cancelled before it was started")
         try:
             child = await self._spawner.spawn(self._request(settings, delivery))
-            ending = await see_through(
-                child, cancel=delivery.cancel, timeout_ms=delivery.timeout_ms, kill_grace_ms=delivery.kill_grace_ms
-            )
-        except NurseryLost as error:
-            return outcomes.lost(error)
         except SpawnError as error:
             return outcomes.not_started(error)
+        ending = await see_through(
+            child, cancel=delivery.cancel, timeout_ms=delivery.timeout_ms, kill_grace_ms=delivery.kill_grace_ms
+        )
         match ending.cause:
             case Cause.ITSELF:
                 return outcomes.ended_by_itself(ending.ended, shell=isinstance(settings.command, str))
@@ -58,9 +55,7 @@ class CommandSink:
                 assert_never(ending.cause)
 
     async def close(self) -> None:
-        """Lets go of what starts the commands; each delivery cleans up behind itself."""
-        if isinstance(self._spawner, Closing):
-            await self._spawner.close()
+        """Nothing to do: each delivery cleans up behind itself."""
 
     def _request(self, settings: CommandSettings, delivery: Delivery) -> SpawnRequest:
         command = settings.command

@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 
-from cronpad_command.nursery.wire import MARK
-from cronpad_command.nursery_spawner import NurserySpawner
 from cronpad_command.settings import Settings
 from cronpad_command.sink import CommandSink
-from cronpad_command.spawn import AsyncioSpawner
 from cronpad_core.api import CancelSignal, Delivery, Outcome, SinkContext, Spawner, Trigger
 
 MARKER = "CRONPAD_TEST_MARKER"
@@ -35,9 +32,8 @@ def open_descriptors() -> dict[str, str]:
 
 
 def own_children() -> list[str]:
-    """The children of this process, zombies included, but for its nursery while that runs."""
-    found = [child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()]
-    return [child for child in found if MARK not in Path(f"/proc/{child}/cmdline").read_text().split("\0")]
+    """The children of this process, zombies included."""
+    return [child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +42,10 @@ class Bench:
 
     marker: str
     environ: Mapping[str, str]
-    spawner: Callable[[Mapping[str, str]], Spawner] = NurserySpawner
 
     def sink(self, spawner: Spawner | None = None) -> CommandSink:
         """A sink as the host builds it, its environment marked."""
         environ = {**self.environ, MARKER: self.marker}
-        spawner = spawner or self.spawner(environ)
         return CommandSink(SinkContext(settings={}, environ=environ, secret=lambda name: name), spawner=spawner)
 
     def within(self, environ: Mapping[str, str]) -> Bench:
@@ -64,7 +58,7 @@ class Bench:
             job_id="job-1",
             job_name="nightly",
             workspace="default",
-            run_id=f"run-{uuid.uuid4().hex}",  # no two at a time may be the same on a machine
+            run_id="run-1",
             occurrence="job-1|1642595400000|0|1|s",
             trigger=Trigger.SCHEDULED,
             attempt=0,
@@ -120,31 +114,13 @@ def kept(outcome: Outcome, stream: str = "stdout") -> bytes:
     return b"".join(part.head + part.tail for part in outcome.output if part.name == stream)
 
 
-def nurseries() -> list[str]:
-    """The nurseries of this process, dead ones that nobody waited for included."""
-    found = [child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()]
-    return [child for child in found if child not in own_children()]
-
-
 @pytest.fixture
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """A bench whose processes are known by a marker; nothing of them may be left afterwards, nor of their nursery.
-
-    With the parameter ``plain`` the runner starts the commands itself.
-    """
+def bench() -> Iterator[Bench]:
+    """A bench whose processes are known by a marker; nothing of them may be left afterwards."""
     before = open_descriptors()
-    plain = getattr(request, "param", "nursery") == "plain"
-    made = Bench(
-        marker=uuid.uuid4().hex,
-        environ={"PATH": os.environ["PATH"]},
-        spawner=(lambda _: AsyncioSpawner()) if plain else NurserySpawner,
-    )
+    made = Bench(marker=uuid.uuid4().hex, environ={"PATH": os.environ["PATH"]})
     yield made
-    if plain:
-        # What a loop's end has killed besides the leader may take a moment to be gone; a nursery waits for it.
-        asyncio.run(made.until(lambda: not made.alive()))
     assert made.alive() == []
-    assert nurseries() == []
     assert own_children() == []
     assert len(open_descriptors()) == len(before), (before, open_descriptors())
 

@@ -7,13 +7,10 @@ import time
 
 import pytest
 
-from cronpad_command.nursery_spawner import NurserySpawner
 from cronpad_core.api import Cancelled, Delivered, TimedOut
 
 FAMILY = "sleep 600 & sleep 601; true"
 PATIENT_GRACE = 30_000
-pytestmark = pytest.mark.parametrize("bench", ["nursery", "plain"], indirect=True)
-
 STUBBORN = "trap '' TERM; echo up; while :; do sleep 1; done"
 POLITE = 'trap "echo bye; exit 0" TERM; echo up; sleep 600 & wait'
 
@@ -153,10 +150,8 @@ def test_a_cancelled_task_leaves_nothing(bench, descriptors, children):
     """Cancellation kills at once, waits for that, and is passed on."""
 
     async def scenario():
-        sink = bench.sink()
-        await sink.deliver(bench.delivery("true"))
         before = len(descriptors())
-        task = asyncio.create_task(sink.deliver(bench.delivery(FAMILY)))
+        task = asyncio.create_task(bench.sink().deliver(bench.delivery(FAMILY)))
         await bench.until(lambda: len([line for line in bench.alive() if "sleep 60" in line]) >= 3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -172,10 +167,8 @@ def test_a_task_that_is_cancelled_twice_leaves_nothing(bench, descriptors, child
     """An impatient second cancellation gives up the waiting, not the cleaning up."""
 
     async def scenario():
-        sink = bench.sink()
-        await sink.deliver(bench.delivery("true"))
         before = len(descriptors())
-        task = asyncio.create_task(sink.deliver(bench.delivery(FAMILY)))
+        task = asyncio.create_task(bench.sink().deliver(bench.delivery(FAMILY)))
         await bench.until(lambda: any("sleep" in line for line in bench.alive()))
         task.cancel()
         await asyncio.sleep(0)
@@ -213,14 +206,11 @@ def test_a_background_process_does_not_hold_the_run(bench, output_of, silent):
 
 
 def test_a_process_that_left_the_session_does_not_hold_the_run(bench, output_of):
-    """A daemon with our pipe in its hands costs the linger and no more; only a nursery can end it."""
+    """A daemon with our pipe in its hands costs the linger and no more (it is out of reach of a group signal)."""
 
     async def scenario():
         outcome = await bench.sink().deliver(bench.delivery("echo hi; setsid sleep 3 & exit 0", settings={"output_linger": "1s"}))
-        if bench.spawner is NurserySpawner:
-            assert bench.alive() == []
-        else:
-            assert any("sleep 3" in line for line in bench.alive())
+        assert any("sleep 3" in line for line in bench.alive())
         await bench.until(lambda: not bench.alive())
         return outcome
 
