@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from cronpad_core.domain.admission import OpenDecision, OpenKind, OpenRequest
 from cronpad_core.domain.events import RunSkipped
 from cronpad_core.domain.job import JobSpec
-from cronpad_core.domain.run import SkipReason
+from cronpad_core.domain.run import RunStatus, SkipReason
 from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.ticket import Holdings, Ticket
@@ -47,7 +48,7 @@ class Opener:
     async def open(self, ticket: Ticket) -> tuple[OpenDecision, Ticket]:
         """Opens the ticket's run, or says why not."""
         assert ticket.job is not None, "the gate sets the job"
-        request = self._request(ticket, ticket.job.spec)
+        request = self._request(ticket, ticket.job.spec, await self._uncounted(ticket))
         [decision] = await self._patience.insist("history", lambda: self._history.open_runs([request]))
         ticket = replace(ticket, run=decision.run, opened_at_ms=request.now_ms, redelivery=decision.redelivery)
         if decision.kind is OpenKind.SKIPPED and decision.run is not None and decision.run.skip_reason is not None:
@@ -61,7 +62,15 @@ class Opener:
             )
         return decision, ticket
 
-    def _request(self, ticket: Ticket, spec: JobSpec) -> OpenRequest:
+    async def _uncounted(self, ticket: Ticket) -> int:
+        """How many deliveries of the job still run here without a row that says so: another holder has ended their runs."""
+        count = 0
+        for stray in self._holdings.strays(ticket.occurrence):
+            run = await self._patience.insist("history", partial(self._history.run, stray.occurrence.key))
+            count += run is None or run.status is not RunStatus.RUNNING
+        return count
+
+    def _request(self, ticket: Ticket, spec: JobSpec, local_others: int) -> OpenRequest:
         return OpenRequest(
             occurrence=ticket.occurrence,
             spec=spec,
@@ -70,7 +79,7 @@ class Opener:
             due_at_ms=ticket.due_at_ms,
             claimed_at_ms=ticket.claimed_at_ms,
             held_since_ms=ticket.held_since_ms,
-            local_others=self._holdings.stale_others(ticket.occurrence),
+            local_others=local_others,
             max_redeliveries=self._tuning.max_redeliveries,
             skip=None if self._available(spec.sink.type) else SkipReason.PLUGIN_UNAVAILABLE,
         )

@@ -79,7 +79,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self._by_member: dict[str, Holding] = {}
-        self._lost: set[Holding] = set()
+        self._strays: set[Holding] = set()
 
     def __len__(self) -> int:
         return len(self._by_member)
@@ -98,19 +98,23 @@ class Holdings:
     def remove(self, holding: Holding) -> None:
         """Forgets an entry whose line ended, unless another line has taken its place."""
         member = holding.occurrence.member
-        self._lost.discard(holding)
+        self._strays.discard(holding)
         if self._by_member.get(member) is holding:
             del self._by_member[member]
 
     def lose(self, holding: Holding) -> None:
         """The lease of an entry that is held is gone."""
         holding.lost = True
-        self._lost.add(holding)
+        self._strays.add(holding)
+
+    def outlive(self) -> None:
+        """The term under which all of this is held has ended: another holder may have had any of it since."""
+        self._strays.update(self._by_member.values())
 
     def regain(self, holding: Holding, fence: int, term: int) -> None:
         """An entry that is held goes on under a newer lease."""
         holding.fence, holding.term, holding.lost = fence, term, False
-        self._lost.discard(holding)
+        self._strays.discard(holding)
 
     def members(self) -> frozenset[str]:
         """All entries held."""
@@ -120,15 +124,16 @@ class Holdings:
         """Whether any attempt of this run is held."""
         return any(holding.occurrence.key == occurrence.key for holding in self._by_member.values())
 
-    def stale_others(self, occurrence: Occurrence) -> int:
-        """How many deliveries of the same job still run here although their lease is lost: the store does not count them."""
-        return sum(
-            holding.sending
+    def strays(self, occurrence: Occurrence) -> list[Holding]:
+        """Deliveries of other runs of the same job that run here, perhaps for nobody: their lease is lost, or of an old term."""
+        return [
+            holding
+            for holding in self._strays
+            if holding.sending
             and holding.occurrence.job_id == occurrence.job_id
             and holding.occurrence.key != occurrence.key
             and self._by_member.get(holding.occurrence.member) is holding
-            for holding in self._lost
-        )
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

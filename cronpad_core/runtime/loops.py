@@ -71,6 +71,7 @@ class Loops:
         engine.authority.changed.clear()
         engine.advancer.forget()
         engine.catalog.forget()
+        engine.holdings.outlive()
         loops: list[asyncio.Task[None]] = [asyncio.ensure_future(self._keep_lock())]
         try:
             start = asyncio.ensure_future(self._start())

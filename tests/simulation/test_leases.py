@@ -166,3 +166,41 @@ def test_an_error_in_keeping_leases_ends_the_process() -> None:
 
     with pytest.raises(Breach, match="a bug"):
         play(scenario, declare("a", "every 10s"))
+
+
+def test_a_delivery_that_another_holder_ended_still_counts_for_its_job() -> None:
+    """It runs on although its run has ended elsewhere: no other run of its job is delivered beside it, right after a new taking
+    too."""
+
+    async def scenario(world: World) -> None:
+        world.script = lambda delivery: Act(for_ms=200_000 if len(world.sent()) == 1 else 0)
+        first = world.start()
+        await world.run(10_500)
+        second = world.start()
+        await world.run(200)
+        failing(world, first, "queue.extend")  # so that it does not learn before its next run that the lease is gone
+        first.freeze(QUICK.lock_ttl_ms + 9_000)
+        await world.until(lambda: any(run.status is RunStatus.SUCCEEDED for run in world.runs()))
+        await second.stop(0)
+        await world.until(lambda: first.active)
+        await world.run(25_000)
+
+    world = play(scenario, declare("a", "every 5s", policy="skip"))
+    assert {sent.process for sent in world.sent()} == {"P1", "P2"}
+    skipped = [run for run in world.runs() if run.status is RunStatus.SKIPPED]
+    assert len(skipped) >= 4
+
+
+def test_a_run_whose_lease_is_lost_is_not_counted_twice() -> None:
+    """After the queue was lost a delivery has no lease, but its row is running: with ``allow(2)`` one more run fits beside it."""
+
+    async def scenario(world: World) -> None:
+        world.script = lambda delivery: Act(for_ms=60_000 if len(world.sent()) == 1 else 0)
+        world.start()
+        await world.run(10_500)
+        world.state.queue.delete()
+        await world.run(40_000)
+
+    world = play(scenario, declare("a", "every 10s", overlap=allow(2)))
+    assert len(world.told(LeaseLost)) == 1
+    assert [run.status for run in world.runs()] == [RunStatus.RUNNING] + [RunStatus.SUCCEEDED] * 4
