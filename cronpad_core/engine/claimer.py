@@ -62,9 +62,13 @@ class Claimer:
         """How many more lines may begin."""
         return self._tuning.workers - len(self._holdings)
 
-    async def claim(self) -> Catch:
-        """One claim. Raises ``StoreError`` (told already; try later) and ``TermRefusedError`` (somebody came after us)."""
-        term, limit = self._authority.term, min(self._tuning.claim_batch, self.free())
+    async def claim(self, most: int | None = None) -> Catch:
+        """One claim, of ``most`` entries at the most where that is given.
+
+        Raises ``StoreError`` (told already; try later) and ``TermRefusedError`` (somebody came after us).
+        """
+        term = self._authority.term
+        limit = min(self._tuning.claim_batch if most is None else most, self.free())
         if term is None or limit <= 0 or not self._authority.may_claim():
             return Catch()
         if not self._queue.present():

@@ -108,7 +108,7 @@ async def _walk(runner: Runner, occurrence: Occurrence) -> None:
         if term is None or not await engine.dispatcher.renew():
             raise LockHeldError("the lock was lost before the job could be run")
         await runner.storage.queue.put([Entry(member=occurrence.member, at_ms=0)], term=term)
-        for ticket in (await engine.claimer.claim()).tickets:
+        for ticket in (await engine.claimer.claim(most=1)).tickets:
             keeper = asyncio.ensure_future(_keep(runner))
             try:
                 await engine.line.walk(replace(ticket, due_at_ms=ticket.claimed_at_ms))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from stage import Stage
+from stage import Stage, wait_until
 
 ONE_LINE = (
     '{"jobs":[{"name":"hi","schedule":"* * * * *","command":"sh -c \'date -u +%FT%TZ\'",'
@@ -141,3 +142,19 @@ def test_it_ends_when_nothing_is_left_to_do(stage: Stage) -> None:
     done = stage.call("run", stage.file, "--exit-when-idle", "--state", ":memory:")
     assert done.code == 0, done.err
     assert [path.name for path in stage.root.iterdir()] == ["jobs.json"]
+
+
+def test_once_begins_nothing_else_of_a_state(stage: Stage) -> None:
+    """On a given state ``--once`` runs its job alone: what else is due there waits for a runner."""
+    stage.declare(stage.job("each"), stage.job("asked", "0 0 1 1 *"))
+    runner = stage.start().active()
+    stage.sees("each")
+    runner.stop()
+    waiting = stage.next_run("each")
+    assert waiting is not None
+    wait_until(lambda: time.time() * 1000 > waiting + 1_000, "another slot is due")
+    before = len(stage.witness())
+    once = stage.call("run", stage.file, "--once", "asked", "--state", stage.state)
+    assert once.code == 0, once.err
+    assert [line.tag for line in stage.witness()][before:] == ["asked"]
+    assert stage.next_run("each") == waiting
