@@ -15,7 +15,8 @@ from cronpad_core.cli.schedule_text import Fire, fires_of, print_fires, start_of
 from cronpad_core.config.jobsfile import DeclaredJob, load_jobs
 from cronpad_core.domain.errors import NotFoundError
 from cronpad_core.domain.timing import JsonValue
-from cronpad_core.schedules import Timeline, parse_schedule
+from cronpad_core.runtime.schedules import read_schedule
+from cronpad_core.schedules import Timeline
 
 __all__ = ["next_of_jobs"]
 
@@ -51,8 +52,6 @@ def _fires(job: DeclaredJob, after: str | None, now_ms: int, count: int) -> Iter
 
 
 def _schedule_of(job: DeclaredJob) -> Timeline:
-    declared = job.spec.schedule
-    dst = {key: rule for key, rule in (("gap", declared.gap), ("fold", declared.fold)) if rule is not None}
     # As for a first version: what '~' draws anew with each edit, and where an interval counts from, only a state knows.
     job_id = job.id or job_id_for(job.origin, job.spec.name)
-    return parse_schedule(declared.texts, timezone=declared.timezone, job_id=f"{job_id}\0{1}", dst=dst or None)
+    return read_schedule(job_id, 1, job.spec.schedule)

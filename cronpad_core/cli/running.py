@@ -155,18 +155,19 @@ def once(session: Session, name: str) -> int:
 
     async def go() -> int:
         runner = session.runner(view, url=url, stand_by=False, exit_when_idle=False)
-        if not any(one.spec.name == name for one in runner.declared):
+        declared = next((one for one in runner.declared if one.spec.name == name), None)
+        if declared is None:
             known = ", ".join(sorted(one.spec.name for one in runner.declared))
             raise NotFoundError(f'no job "{name}" in {", ".join(map(str, session.files))}', hint=f"there are: {known}")
-        return await _once_interruptible(runner, name)
+        return await _once_interruptible(runner, declared)
 
     return _run(go())
 
 
-async def _once_interruptible(runner: Runner, name: str) -> int:
+async def _once_interruptible(runner: Runner, declared: Declared) -> int:
     """Runs the job; SIGINT and SIGTERM cancel it in an orderly way, and a second one at once. Then the code is 128+n."""
     loop, ended_by = asyncio.get_running_loop(), list[int]()
-    task = asyncio.ensure_future(run_once(runner, name))
+    task = asyncio.ensure_future(run_once(runner, declared))
 
     def end(number: int) -> None:
         ended_by.append(number)

@@ -16,7 +16,7 @@ from cronpad_core.domain.timing import JsonValue, Millis, from_ms, rfc3339
 if TYPE_CHECKING:
     from cronpad_core.ports.storage import Storage
 
-__all__ = ["command"]
+__all__ = ["attempt_document", "command"]
 
 _STYLES: Final = {
     RunStatus.SUCCEEDED: "good",
@@ -77,7 +77,7 @@ def show_command(invocation: Invocation, run: str) -> None:
     out = Output(invocation)
     found, attempts = _look_up(invocation, out, run)
     if out.wants_json:
-        out.document("run", [_document(found) | {"attempts": [_attempt_document(one) for one in attempts]}])
+        out.document("run", [_document(found) | {"attempts": [attempt_document(one) for one in attempts]}])
         return
     out.line(Styled(found.spec.name, "strong"), f"  {found.id}")
     out.line("status     ", Styled(found.status.value, _STYLES.get(found.status, "info")), f"  {found.reason}")
@@ -194,7 +194,8 @@ def _document(run: Run) -> dict[str, JsonValue]:
     }
 
 
-def _attempt_document(one: Attempt) -> JsonValue:
+def attempt_document(one: Attempt) -> JsonValue:
+    """An attempt as every command shows it in JSON."""
     return {
         "attempt": one.attempt,
         "fence": str(one.fence),

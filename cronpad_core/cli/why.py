@@ -9,12 +9,12 @@ import click
 
 from cronpad_core.cli.invocation import Invocation
 from cronpad_core.cli.output import Output, Styled
+from cronpad_core.cli.runs import attempt_document
 from cronpad_core.domain.job import Job
 from cronpad_core.domain.timing import JsonValue, Millis, rfc3339, to_ms
 
 if TYPE_CHECKING:
     from cronpad_core.control.why import Why
-    from cronpad_core.domain.run import Attempt
     from cronpad_core.ports.storage import Storage
 
 __all__ = ["command"]
@@ -105,7 +105,7 @@ def _document(found: Why) -> dict[str, JsonValue]:
             "reason": run.reason,
             "redeliveries": run.redeliveries,
             "retry_at": rfc3339(run.retry.at_ms) if run.retry else None,
-            "attempts": [_attempt(one) for one in found.attempts],
+            "attempts": [attempt_document(one) for one in found.attempts],
         },
         "range": None
         if row is None
@@ -117,19 +117,4 @@ def _document(found: Why) -> dict[str, JsonValue]:
             "reason": row.reason,
         },
         "backfill": found.backfill.id if found.backfill else None,
-    }
-
-
-def _attempt(one: Attempt) -> JsonValue:
-    return {
-        "attempt": one.attempt,
-        "status": one.status.value,
-        "reason": one.reason,
-        "exit_code": one.exit_code,
-        "due_at": rfc3339(one.due_at_ms),
-        "held_since": rfc3339(one.held_since_ms),
-        "claimed_at": rfc3339(one.claimed_at_ms),
-        "opened_at": rfc3339(one.opened_at_ms),
-        "sent_at": rfc3339(one.sent_at_ms),
-        "finished_at": rfc3339(one.finished_at_ms),
     }

@@ -154,24 +154,20 @@ class Runner:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         running = asyncio.ensure_future(self.loops.run())
-        helpers = [
-            asyncio.ensure_future(self._stop.wait()),
-            asyncio.ensure_future(self._tell_started()),
-            asyncio.ensure_future(self._beat()),
-        ]
+        ends = [running, asyncio.ensure_future(self._stop.wait())]
         if self._options.exit_when_idle:
-            helpers.append(asyncio.ensure_future(self._until_idle()))
+            ends.append(asyncio.ensure_future(self._until_idle()))
+        beside = [asyncio.ensure_future(self._tell_started()), asyncio.ensure_future(self._beat())]
         try:
-            waiting = {running, helpers[0], *helpers[3:]}
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 _died(running)
             await self._stop_gracefully()
             return 0
         finally:
-            for task in (running, *helpers):
+            for task in (*ends, *beside):
                 task.cancel()
-            await asyncio.gather(running, *helpers, return_exceptions=True)
+            await asyncio.gather(*ends, *beside, return_exceptions=True)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 loop.remove_signal_handler(number)
 
@@ -254,14 +250,18 @@ class Runner:
     async def _reload(self) -> None:
         try:
             declared, origins = self._options.load()
-            self.declared, self._origins = declared, self._origins | origins
+        except CronpadError as error:
+            report = error.report if isinstance(error, ConfigurationError) else error.message
+            self._listener.note(f"reload refused, nothing was changed:\n{report}")
+            return
+        self.declared, self._origins = declared, self._origins | origins
+        try:
             if self.engine.authority.trusted():
                 await self._apply()
                 await self.engine.reconciler.sweep()
                 self.engine.wake.ring()
         except CronpadError as error:
-            report = error.report if isinstance(error, ConfigurationError) else error.message
-            self._listener.note(f"reload refused, nothing was changed:\n{report}")
+            self._listener.note(f"the files were read, but applying them broke off: {error.message}; send SIGHUP again")
 
     async def _until_idle(self) -> None:
         """Returns when every job has completed and nothing is queued or running."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
-from cronpad_core.control.apply import apply
+from cronpad_core.control.apply import Declared, apply
 from cronpad_core.domain.errors import LockHeldError, NotFoundError
 from cronpad_core.domain.job import Job
 from cronpad_core.domain.occurrence import Occurrence, Trigger
@@ -35,8 +35,8 @@ class OnceResult:
         return self.attempt.exit_code or 1
 
 
-async def run_once(runner: Runner, name: str) -> OnceResult:
-    """Runs the job ``name`` of the runner's files now. Raises ``NotFoundError``, and ``LockHeldError`` where the state is in use.
+async def run_once(runner: Runner, declared: Declared) -> OnceResult:
+    """Runs a job of the runner's files now. Raises ``LockHeldError`` where the state is in use.
 
     The entry is due before everything else in the queue and claims are one entry long, so no other work of the state is begun.
     """
@@ -46,7 +46,7 @@ async def run_once(runner: Runner, name: str) -> OnceResult:
         if not await engine.dispatcher.try_take():
             raise LockHeldError("another cronpad dispatches on this state", hint="leave --state out to run it on its own")
         await runner.storage.prepare()
-        job = await _the_job(runner, name)
+        job = await _the_job(runner, declared)
         occurrence = await _free_occurrence(runner, job)
         while True:
             await _walk(runner, occurrence)
@@ -56,7 +56,7 @@ async def run_once(runner: Runner, name: str) -> OnceResult:
             await runner.clock.sleep(max(0, run.retry.at_ms - runner.clock.wall_ms()))
             occurrence = occurrence.with_attempt(run.retry.attempt)
         if run is None:
-            raise NotFoundError(f'job "{name}" was not run')
+            raise NotFoundError(f'job "{declared.spec.name}" was not run')
         attempts = await runner.storage.history.attempts(run.id)
         return OnceResult(run=run, attempt=attempts[-1] if attempts else None)
     finally:
@@ -64,17 +64,13 @@ async def run_once(runner: Runner, name: str) -> OnceResult:
         await runner.close()
 
 
-async def _the_job(runner: Runner, name: str) -> Job:
+async def _the_job(runner: Runner, declared: Declared) -> Job:
     """The job as stored; stored now where the state does not know it yet."""
-    declared = [one for one in runner.declared if one.spec.name == name]
-    if not declared:
-        known = ", ".join(sorted(one.spec.name for one in runner.declared))
-        raise NotFoundError(f'no job "{name}"', hint=f"there are: {known}" if known else None)
-    stored = await runner.storage.catalog.job(declared[0].job_id)
+    stored = await runner.storage.catalog.job(declared.job_id)
     if stored is not None:
         return stored
     applied = await apply(
-        declared,
+        [declared],
         origins=(),
         prune=False,
         catalog=runner.engine.catalog,
