@@ -219,9 +219,9 @@ if (ROOT / "tests" / "chaos").is_dir():
 
     @nox.session
     def chaos(session: nox.Session) -> None:
-        """Crashes of real servers, for long."""
+        """Real faults on real runners, for hours: ``-- --kills 500 --faults 1000000 --minutes 60 --report FILE``."""
         install_everything(session, "test")
-        pytest(session, "tests/chaos")
+        session.run("python", "tests/chaos/session.py", *session.posargs, env=CLEAN | {"PYTHONSAFEPATH": None})
 
 
 @nox.session

@@ -6,12 +6,14 @@ Names here are stable within an API number; a class that a plugin registers stat
 from __future__ import annotations
 
 from cronpad_core.domain.admission import OpenDecision, OpenKind, OpenRequest, OpenSnapshot, decide_open, term_of
+from cronpad_core.domain.backfill import Backfill, BackfillStatus
 from cronpad_core.domain.dispatch import LockRow, QueueLook, TermRecord
 from cronpad_core.domain.errors import (
     CommitUnknownError,
     ConfigurationError,
     CoreDiedError,
     CronpadError,
+    LockHeldError,
     MalformedMemberError,
     NotFoundError,
     NotRunningError,
@@ -29,15 +31,22 @@ from cronpad_core.domain.errors import (
 from cronpad_core.domain.events import (
     AttemptFinished,
     AttemptStarted,
+    ClockStepped,
     DispatcherChanged,
     EntriesRepaired,
     EntryDropped,
     Event,
+    HistoryPruned,
+    JobsRewound,
     JobUnreadable,
     LeaseLost,
     LineFailed,
     QueueRebuilt,
+    QuotaExceeded,
+    RunEnded,
+    RunHeld,
     RunSkipped,
+    SlaBreached,
     SlotsMissed,
     StoreFailed,
     StoreRecovered,
@@ -55,6 +64,7 @@ from cronpad_core.domain.job import (
     SinkSpec,
 )
 from cronpad_core.domain.ledger import RangeKind, SlotRange
+from cronpad_core.domain.limits import ConcurrencyRule, Limit, Quota, SlaRule, Workspace, limits_of, month_of, scopes_of
 from cronpad_core.domain.misfire import MisfireRule, MissedWindow, ReplayPlan
 from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
 from cronpad_core.domain.outcome import Cancelled, Delivered, Failed, Outcome, Report, StreamCapture, TimedOut, Unknown
@@ -64,6 +74,7 @@ from cronpad_core.domain.run import MOVES, Attempt, AttemptStatus, Run, RunStatu
 from cronpad_core.domain.timing import DAY, HOUR, MINUTE, SECOND, JsonValue, Millis, from_ms, rfc3339, to_ms
 from cronpad_core.hookspecs import hookimpl
 from cronpad_core.ports.alerts import Alert, AlertEmitter
+from cronpad_core.ports.asked import AskedRuns, PendingAnswer, PendingRequest
 from cronpad_core.ports.catalog import (
     CatalogStore,
     JobWrite,
@@ -81,34 +92,40 @@ from cronpad_core.ports.history import (
     RecordAnswer,
     RecordKind,
     RecordRequest,
-    SlotCounter,
 )
+from cronpad_core.ports.keeping import CutRequest, Keeping, Pruned, PruneRequest, SlotCounter
 from cronpad_core.ports.misfire import MisfirePolicy
 from cronpad_core.ports.queue import Claimed, Entry, Lease, LeaseState, QueueCounts, QueuedEntry, QueueStore
 from cronpad_core.ports.schedule import Schedule
 from cronpad_core.ports.sink import CancelSignal, Delivery, Sink, SinkContext
 from cronpad_core.ports.spawner import Child, Ended, Spawner, SpawnError, SpawnRequest
-from cronpad_core.ports.storage import Storage, StorageOptions
+from cronpad_core.ports.storage import FileFacts, Restored, StateProblem, Storage, StorageOptions, StorageTools
 from cronpad_core.schedules import parse_schedule
 
 __all__ = [
     "API",
     "Alert",
     "AlertEmitter",
+    "AskedRuns",
     "Attempt",
     "AttemptFinished",
     "AttemptStarted",
     "AttemptStatus",
+    "Backfill",
+    "BackfillStatus",
     "CancelSignal",
     "Cancelled",
     "CatalogStore",
     "Child",
     "Claimed",
     "Clock",
+    "ClockStepped",
     "CommitUnknownError",
+    "ConcurrencyRule",
     "ConfigurationError",
     "CoreDiedError",
     "CronpadError",
+    "CutRequest",
     "DAY",
     "Delivered",
     "Delivery",
@@ -120,8 +137,10 @@ __all__ = [
     "EntryDropped",
     "Event",
     "Failed",
+    "FileFacts",
     "Guarantee",
     "HOUR",
+    "HistoryPruned",
     "HistoryStore",
     "Job",
     "JobSpec",
@@ -129,11 +148,15 @@ __all__ = [
     "JobUnreadable",
     "JobVersion",
     "JobWrite",
+    "JobsRewound",
     "JsonValue",
+    "Keeping",
     "Lease",
     "LeaseLost",
     "LeaseState",
+    "Limit",
     "LineFailed",
+    "LockHeldError",
     "LockRow",
     "MINUTE",
     "MOVES",
@@ -155,12 +178,18 @@ __all__ = [
     "Outcome",
     "OverlapPolicy",
     "OverlapRule",
+    "PendingAnswer",
+    "PendingRequest",
     "PluginError",
+    "PruneRequest",
+    "Pruned",
     "QueueCounts",
     "QueueLook",
     "QueueRebuilt",
     "QueueStore",
     "QueuedEntry",
+    "Quota",
+    "QuotaExceeded",
     "RangeKind",
     "RangeRequest",
     "RecordAnswer",
@@ -169,9 +198,12 @@ __all__ = [
     "Replay",
     "ReplayPlan",
     "Report",
+    "Restored",
     "RetryPlan",
     "RetryRule",
     "Run",
+    "RunEnded",
+    "RunHeld",
     "RunKey",
     "RunSkipped",
     "RunStatus",
@@ -184,6 +216,8 @@ __all__ = [
     "SinkContext",
     "SinkSpec",
     "SkipReason",
+    "SlaBreached",
+    "SlaRule",
     "SlotCounter",
     "SlotRange",
     "SlotsMissed",
@@ -192,11 +226,13 @@ __all__ = [
     "Spawner",
     "StaleWriteError",
     "StateError",
+    "StateProblem",
     "StateRefusedError",
     "StateUnwritableError",
     "StateVanishedError",
     "Storage",
     "StorageOptions",
+    "StorageTools",
     "StoreBusyError",
     "StoreDamagedError",
     "StoreError",
@@ -209,15 +245,19 @@ __all__ = [
     "TimedOut",
     "Trigger",
     "Unknown",
+    "Workspace",
     "decide_open",
     "from_ms",
     "hookimpl",
     "idempotency_key",
     "job_id_for",
+    "limits_of",
+    "month_of",
     "parse_schedule",
     "retry_delay_ms",
     "rfc3339",
     "run_id_for",
+    "scopes_of",
     "term_of",
     "to_ms",
 ]

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from cronpad_core.api import CatalogStore, HistoryStore, NotFoundError, QueueStore, StateVanishedError, StorageOptions
+from cronpad_core.api import (
+    CatalogStore,
+    HistoryStore,
+    NotFoundError,
+    QueueStore,
+    StateVanishedError,
+    StorageOptions,
+    StorageTools,
+)
 from cronpad_core.builtin.memory_catalog import CatalogData, MemoryCatalog
 from cronpad_core.builtin.memory_history import MemoryHistory
 from cronpad_core.builtin.memory_queue import MemoryQueue
@@ -47,6 +55,7 @@ class MemoryStorage:
     def __init__(self, options: StorageOptions, *, state: MemoryState | None = None, keep: int = KEEP) -> None:
         self.state = MemoryState() if state is None else state
         self.directory: Path | None = None
+        self.tools: StorageTools | None = None
         self.catalog: CatalogStore = MemoryCatalog(self.state.catalog)
         self.history: HistoryStore = MemoryHistory(self.state.history, keep=keep)
         self.queue: QueueStore = MemoryQueue(self.state.queue)

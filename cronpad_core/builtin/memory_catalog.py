@@ -1,4 +1,4 @@
-"""Control in memory: jobs, their versions, and the record of the holder."""
+"""Control in memory: jobs, their versions, workspaces, and the record of the holder."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from cronpad_core.api import (
     StaleWriteError,
     TermRecord,
     TermRefusedError,
+    Workspace,
 )
 
 __all__ = ["CatalogData", "MemoryCatalog", "TermCell"]
@@ -53,6 +54,7 @@ class CatalogData:
     nexts: list[tuple[Millis, str]] = field(default_factory=list)
     versions: dict[str, dict[int, JobVersion]] = field(default_factory=dict)
     open_ends: dict[tuple[str, int], JobVersion] = field(default_factory=dict)
+    workspaces: dict[str, Workspace] = field(default_factory=dict)
 
     def set_job(self, job: Job) -> None:
         """Stores a job and keeps the order of next runs."""
@@ -73,6 +75,20 @@ class CatalogData:
         ends_ms, open_ms = version.valid_until_ms, version.open_from_ms
         if ends_ms is not None and open_ms is not None and open_ms <= ends_ms:
             self.open_ends[key] = version
+
+    def amend(self, version: JobVersion) -> None:
+        """Gives a stored version other bounds; where they leave slots open, those are owed again."""
+        stored = self.versions.get(version.job_id, {}).get(version.version)
+        if stored is None:
+            return
+        amended = replace(
+            stored,
+            valid_from_ms=version.valid_from_ms,
+            valid_until_ms=version.valid_until_ms,
+            open_from_ms=version.open_from_ms,
+        )
+        if amended != stored:
+            self.set_version(amended)
 
 
 def _next_of(job: Job) -> Millis | None:
@@ -131,6 +147,8 @@ class MemoryCatalog:
             for version in (write.ends, write.begins):
                 if version is not None:
                     data.set_version(version)
+            for version in write.amends:
+                data.amend(version)
             data.set_job(write.job)
 
     async def move(self, moves: Sequence[Move]) -> list[MoveAnswer]:
@@ -168,3 +186,18 @@ class MemoryCatalog:
             key = (version.job_id, version.version)
             if self._data.open_ends.get(key) == version:
                 del self._data.open_ends[key]
+
+    async def workspace(self, name: str) -> Workspace | None:
+        """One workspace by name."""
+        return self._data.workspaces.get(name)
+
+    async def workspaces(self) -> list[Workspace]:
+        """All workspaces that something was set of, by name."""
+        return [one for _, one in sorted(self._data.workspaces.items())]
+
+    async def set_workspace(self, new: Workspace, *, expected: Workspace | None, term: int) -> None:
+        """Stores a workspace where it is what the caller read. (C6)"""
+        self._data.term.require(term)
+        if self._data.workspaces.get(new.name) != expected:
+            raise StaleWriteError(f"workspace {new.name} is not as it was read")
+        self._data.workspaces[new.name] = new

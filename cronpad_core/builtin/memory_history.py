@@ -27,15 +27,18 @@ from cronpad_core.api import (
     TermRecord,
     Trigger,
     decide_open,
+    month_of,
 )
-from cronpad_core.builtin.memory_rows import HistoryData
+from cronpad_core.builtin.memory_asked import MemoryAsked
+from cronpad_core.builtin.memory_keeping import MemoryKeeping
+from cronpad_core.builtin.memory_rows import HistoryData, age
 
 __all__ = ["MemoryHistory"]
 
 _REPLACEABLE = (AttemptStatus.RUNNING, AttemptStatus.INTERRUPTED, AttemptStatus.STALE)
 
 
-class MemoryHistory:
+class MemoryHistory(MemoryAsked, MemoryKeeping):
     """A history that lives as long as its :class:`HistoryData`: each method is atomic because it never waits.
 
     Of each job it keeps the newest ``keep`` ended runs and, of each version, ranges.
@@ -59,21 +62,45 @@ class MemoryHistory:
 
     def _open_run(self, request: OpenRequest) -> OpenDecision:
         data, occurrence = self._data, request.occurrence
-        covered = occurrence.trigger is Trigger.SCHEDULED and data.covered(
-            occurrence.job_id, occurrence.job_version, occurrence.scheduled_at_ms
-        )
-        seen = OpenSnapshot(
-            run=data.runs.get(occurrence.key), running_others=data.running_others(occurrence.key), covered=covered
-        )
-        decision = decide_open(request, seen)
+        decision = decide_open(request, self._seen(request))
         if decision.write is not None:
             data.interrupt(decision.write.id, but_fence=request.fence, now_ms=request.now_ms)
             data.set_run(decision.write, keep=self._keep)
-        if decision.kind is OpenKind.OPENED and decision.run is not None:
-            rows = data.attempts.get(decision.run.id, {})
+        run = decision.run
+        if decision.kind is OpenKind.OPENED and run is not None:
+            rows = data.attempts.get(run.id, {})
             if (occurrence.attempt, request.fence) not in rows:
-                data.set_attempt(_opened(decision.run.id, request))
+                data.set_attempt(_opened(run.id, request))
+        if decision.counted and run is not None:
+            data.used[run.spec.workspace, month_of(request.now_ms)] += 1
+        if decision.replaces is not None and run is not None:
+            self._replace_running(run)
         return decision
+
+    def _seen(self, request: OpenRequest) -> OpenSnapshot:
+        data, occurrence = self._data, request.occurrence
+        run = data.runs.get(occurrence.key)
+        run_id = "" if run is None else run.id
+        before, after = data.waiting_around(occurrence.job_id, run)
+        workspace = (request.spec if run is None else run.spec).workspace
+        return OpenSnapshot(
+            run=run,
+            running_others=data.running_in(f"job:{occurrence.job_id}", but=run_id),
+            covered=occurrence.trigger is Trigger.SCHEDULED
+            and data.covered(occurrence.job_id, occurrence.job_version, occurrence.scheduled_at_ms),
+            waiting_before=before,
+            waiting_after=after,
+            running_in={limit.scope: data.running_in(limit.scope, but=run_id) for limit in request.limits},
+            used=0 if request.quota is None else data.used[workspace, month_of(request.now_ms)],
+        )
+
+    def _replace_running(self, run: Run) -> None:
+        """Asks all other running runs of the job to end."""
+        data = self._data
+        for run_id in data.running.get(f"job:{run.key.job_id}", frozenset()) - {run.id}:
+            other = data.runs[data.keys[run_id]]
+            if not other.cancel_requested:
+                data.set_run(replace(other, cancel_requested=True), keep=self._keep)
 
     async def record(self, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:
         """Stores results in order, each under its fence. (H3, H4)"""
@@ -156,9 +183,9 @@ class MemoryHistory:
             for run in self._data.runs.values()
             if (job_id is None or run.key.job_id == job_id)
             and (not statuses or run.status in statuses)
-            and (bound is None or _age(run) < _age(bound))
+            and (bound is None or age(run) < age(bound))
         )
-        return heapq.nlargest(max(limit, 0), found, key=_age)
+        return heapq.nlargest(max(limit, 0), found, key=age)
 
     async def unfinished(self, *, after: str, limit: int) -> list[Run]:
         """A page of runs that have not ended, in the order of ids."""
@@ -179,10 +206,6 @@ class MemoryHistory:
         """The highest version that any row of the job named, forgotten ones included."""
         rows = self._data.by_job.get(job_id)
         return rows.latest_version if rows else 0
-
-
-def _age(run: Run) -> tuple[int, str]:
-    return run.created_at_ms, run.id
 
 
 def _opened(run_id: str, request: OpenRequest) -> Attempt:

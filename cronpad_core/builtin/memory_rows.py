@@ -3,49 +3,81 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
-from cronpad_core.api import Attempt, AttemptStatus, Millis, RangeRequest, Run, RunKey, RunStatus, SlotRange, Trigger
+from cronpad_core.api import (
+    Attempt,
+    AttemptStatus,
+    Backfill,
+    Millis,
+    RangeRequest,
+    Run,
+    RunKey,
+    RunStatus,
+    SlotRange,
+    Trigger,
+    scopes_of,
+)
 from cronpad_core.builtin.memory_catalog import TermCell
 
-__all__ = ["HistoryData"]
+__all__ = ["HistoryData", "age"]
 
 
 @dataclass(slots=True)
 class _JobRows:
-    """Indexes of one job: instants of ``s`` runs in order, who is running, who ended in which order, ranges by version."""
+    """Indexes of one job: instants of ``s`` runs in order, who waits, who ended in which order, tokens, ranges by version."""
 
     slots: list[Millis] = field(default_factory=list)
-    running: set[str] = field(default_factory=set)
+    waiting: list[tuple[Millis, str]] = field(default_factory=list)
     ended: deque[RunKey] = field(default_factory=deque)
+    tokens: dict[str, RunKey] = field(default_factory=dict)
     ranges: dict[int, list[SlotRange]] = field(default_factory=dict)
     latest_version: int = 0
+    ledger_from: Millis | None = None
+
+    def begin_after(self, slot_ms: Millis) -> None:
+        """Nothing is known any more of slots up to this one."""
+        self.ledger_from = slot_ms + 1 if self.ledger_from is None else max(self.ledger_from, slot_ms + 1)
 
 
 @dataclass(slots=True)
 class HistoryData:
-    """Runs, attempts and ranges of all jobs."""
+    """Runs, attempts and ranges of all jobs, backfills, and what was used.
+
+    ``running``: the ids of the running runs of each scope; ``used``: openings by workspace and month; ``begins_at``: where the
+    ledger of every job begins at the earliest.
+    """
 
     term: TermCell = field(default_factory=TermCell)
     runs: dict[RunKey, Run] = field(default_factory=dict)
     keys: dict[str, RunKey] = field(default_factory=dict)
     unfinished: set[str] = field(default_factory=set)
+    running: dict[str, set[str]] = field(default_factory=dict)
     attempts: dict[str, dict[tuple[int, int], Attempt]] = field(default_factory=dict)
     by_job: dict[str, _JobRows] = field(default_factory=dict)
+    backfills: dict[str, Backfill] = field(default_factory=dict)
+    used: Counter[tuple[str, str]] = field(default_factory=Counter)
+    begins_at: Millis | None = None
 
     def of_job(self, job_id: str) -> _JobRows:
         """The indexes of a job."""
         return self.by_job.setdefault(job_id, _JobRows())
 
-    def running_others(self, key: RunKey) -> int:
-        """How many other runs of the job are running."""
-        rows = self.by_job.get(key.job_id)
+    def running_in(self, scope: str, *, but: str) -> int:
+        """How many runs of a scope are running, without the one with the id ``but``."""
+        running: Collection[str] = self.running.get(scope, ())
+        return len(running) - (but in running)
+
+    def waiting_around(self, job_id: str, run: Run | None) -> tuple[int, int]:
+        """How many other runs of the job wait that were created before this one, and how many after it."""
+        rows = self.by_job.get(job_id)
         if rows is None:
-            return 0
-        own = self.runs.get(key)
-        return len(rows.running) - (own is not None and own.id in rows.running)
+            return 0, 0
+        if run is None:
+            return len(rows.waiting), 0
+        return bisect_left(rows.waiting, age(run)), len(rows.waiting) - bisect_right(rows.waiting, age(run))
 
     def covered(self, job_id: str, version: int, at_ms: Millis) -> bool:
         """Whether a range of this version has this instant."""
@@ -58,15 +90,15 @@ class HistoryData:
         """Stores a run; of ended ones the job keeps the newest ``keep``."""
         rows = self.of_job(run.key.job_id)
         rows.latest_version = max(rows.latest_version, run.job_version)
-        if run.key not in self.runs:
+        before = self.runs.get(run.key)
+        if before is None:
             self.keys[run.id] = run.key
             if run.key.trigger is Trigger.SCHEDULED:
                 insort(rows.slots, run.key.scheduled_at_ms)
+            if run.token is not None:
+                rows.tokens[run.token] = run.key
         self.runs[run.key] = run
-        if run.status is RunStatus.RUNNING:
-            rows.running.add(run.id)
-        else:
-            rows.running.discard(run.id)
+        self._stand(rows, None if before is None else before.status, run)
         if not run.status.terminal:
             self.unfinished.add(run.id)
             return
@@ -75,12 +107,40 @@ class HistoryData:
         while len(rows.ended) > keep:
             self._forget(rows, rows.ended.popleft())
 
+    def _stand(self, rows: _JobRows, was: RunStatus | None, run: Run) -> None:
+        """Keeps the indexes of who is running and who waits."""
+        if was is run.status:
+            return
+        scopes = scopes_of(run.key.job_id, run.spec.workspace, run.spec.concurrency)
+        if was is RunStatus.RUNNING:
+            for scope in scopes:
+                self.running[scope].discard(run.id)
+        elif was is RunStatus.WAITING:
+            del rows.waiting[bisect_left(rows.waiting, age(run))]
+        if run.status is RunStatus.RUNNING:
+            for scope in scopes:
+                self.running.setdefault(scope, set()).add(run.id)
+        elif run.status is RunStatus.WAITING:
+            insort(rows.waiting, age(run))
+
+    def forget(self, keys: set[RunKey]) -> None:
+        """Removes ended runs and all that belongs to them."""
+        for job_id in {key.job_id for key in keys}:
+            rows = self.of_job(job_id)
+            gone = [key for key in rows.ended if key in keys]
+            rows.ended = deque(key for key in rows.ended if key not in keys)
+            for key in gone:
+                self._forget(rows, key)
+
     def _forget(self, rows: _JobRows, key: RunKey) -> None:
         run = self.runs.pop(key)
         del self.keys[run.id]
         self.attempts.pop(run.id, None)
+        if run.token is not None:
+            rows.tokens.pop(run.token, None)
         if key.trigger is Trigger.SCHEDULED:
             del rows.slots[bisect_left(rows.slots, key.scheduled_at_ms)]
+            rows.begin_after(key.scheduled_at_ms)
 
     def set_attempt(self, attempt: Attempt, *, was_fence: int | None = None) -> None:
         """Stores an attempt in the place of the one with the same number and fence (or ``was_fence``), else as the newest."""
@@ -114,7 +174,14 @@ class HistoryData:
                 piece = replace(wanted, first_ms=first_ms, last_ms=last_ms, count=count)
                 insort(ranges, piece, key=_first)
                 yield piece
-        del ranges[: max(0, len(ranges) - keep)]
+        for row in ranges[: max(0, len(ranges) - keep)]:
+            ranges.remove(row)
+            rows.begin_after(row.last_ms)
+
+
+def age(run: Run) -> tuple[Millis, str]:
+    """By which runs are ordered: when they were created, then by id."""
+    return run.created_at_ms, run.id
 
 
 def _first(row: SlotRange) -> Millis:

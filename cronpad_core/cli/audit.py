@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_LEDGERS_SAID = 10
+
 
 @click.command()
 @click.option("--since", metavar="TIME|DURATION", help="Only slots after this time, or of the last 24h, 7d and the like.")
@@ -90,12 +92,22 @@ def _show(out: Output, audits: Sequence[JobAudit]) -> None:
     count = sum(len(one.findings) + one.unlisted for one in audits if one.findings)
     word = "finding" if count == 1 else "findings"
     out.line(
-        f"audited {_many(len(audits), 'job')}, {_many(sum(one.slots for one in audits), 'slot')}: ",
+        f"audited {_many(sum(one.known for one in audits), 'job')}, {_many(sum(one.slots for one in audits), 'slot')}: ",
         Styled(f"{count:,} {word}", "bad" if count else "good"),
     )
     waiting = sum(one.open for one in audits)
     if waiting:
         out.say(f"{_many(waiting, 'younger slot')} may have no outcome yet", "dim")
+    _say_ledgers(out, [one for one in audits if one.ledger_from_ms is not None])
+
+
+def _say_ledgers(out: Output, later: Sequence[JobAudit]) -> None:
+    """Where ledgers begin that do not begin with their jobs."""
+    for one in later[:_LEDGERS_SAID]:
+        name, begins = one.job.spec.name, rfc3339(one.ledger_from_ms)
+        out.say(f"{name}: its ledger begins at {begins}; older slots are not audited", "dim")
+    if len(later) > _LEDGERS_SAID:
+        out.say(f"and so do those of {_many(len(later) - _LEDGERS_SAID, 'more job')}; --json names them all", "dim")
 
 
 def _slots(finding: Finding) -> str:
@@ -129,8 +141,13 @@ def _document(out: Output, audits: Sequence[JobAudit], now_ms: Millis, since_ms:
         items,
         at=rfc3339(now_ms),
         since=rfc3339(since_ms),
-        jobs=len(audits),
+        jobs=sum(one.known for one in audits),
         slots=sum(one.slots for one in audits),
         open=sum(one.open for one in audits),
+        ledgers=[
+            {"job": one.job.spec.name, "job_id": one.job.id, "from": rfc3339(one.ledger_from_ms)}
+            for one in audits
+            if one.ledger_from_ms is not None
+        ],
         findings=sum(len(one.findings) + one.unlisted for one in audits if one.findings),
     )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from cronpad_core.cli.invocation import Invocation
+from cronpad_core.cli.job_control import pause_command, resume_command
+from cronpad_core.cli.job_words import catching_up, concurrency_words, overlap_words, paused_words, sla_words, slots_left
 from cronpad_core.cli.output import Cell, Output, Styled
 from cronpad_core.domain.job import Job, JobStatus
 from cronpad_core.domain.timing import JsonValue, rfc3339
@@ -18,11 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _STYLES: Final = {JobStatus.ACTIVE: "good", JobStatus.PAUSED: "warn", JobStatus.COMPLETED: "dim", JobStatus.DELETED: "dim"}
+_LABEL_WIDTH: Final = 13
 
 
 @click.group()
 def command() -> None:
-    """List and show the jobs of a state."""
+    """List, show, pause and resume the jobs of a state."""
+
+
+command.add_command(pause_command)
+command.add_command(resume_command)
 
 
 @command.command("list")
@@ -49,10 +56,11 @@ def list_command(invocation: Invocation, everything: bool) -> None:
             job.spec.schedule.timezone,
             rfc3339(job.next_run_at_ms) or "-",
             job.spec.sink.type,
+            paused_words(job) or catching_up(job) or "-",
         )
         for job in jobs
     ]
-    out.table(("name", "status", "schedule", "zone", "next", "sink"), rows)
+    out.table(("name", "status", "schedule", "zone", "next", "sink", "note"), rows)
 
 
 @command.command("show")
@@ -72,23 +80,46 @@ def show_command(invocation: Invocation, job: str) -> None:
         out.document("job", [_document(found) | {"spec": found.spec.to_json()}])
         return
     out.line(Styled(found.spec.name, "strong"), f"  {found.id}")
-    out.line("status     ", Styled(found.status.value, _STYLES[found.status]))
-    out.line(f"schedule   {' | '.join(found.spec.schedule.texts)}  ({found.spec.schedule.timezone})")
-    out.line(f"next       {rfc3339(found.next_run_at_ms) or 'never again'}")
-    out.line(f"sink       {found.spec.sink.type}")
-    out.line(f"origin     {found.origin}")
-    out.line(f"version    {found.version}, since {rfc3339(found.valid_from_ms)}")
+    for label, *parts in _facts(found):
+        out.line(str(label).ljust(_LABEL_WIDTH), *parts)
+
+
+def _facts(job: Job) -> list[Sequence[Cell]]:
+    """What is known of a job: a label and what stands behind it; nothing about rules that it does not have."""
+    spec = job.spec
+    paused = paused_words(job)
+    status = Styled(job.status.value, _STYLES[job.status])
+    catch_up, concurrency, sla = catching_up(job), concurrency_words(spec.concurrency), sla_words(spec.sla)
+    facts: list[Sequence[Cell] | None] = [
+        ("status", status, f", {paused}" if paused else ""),
+        ("schedule", f"{' | '.join(spec.schedule.texts)}  ({spec.schedule.timezone})"),
+        ("next", rfc3339(job.next_run_at_ms) or ("none while paused" if job.status is JobStatus.PAUSED else "never again")),
+        ("", Styled(catch_up, "info")) if catch_up else None,
+        ("sink", spec.sink.type),
+        ("overlap", overlap_words(spec.overlap)),
+        ("concurrency", concurrency) if concurrency else None,
+        ("sla", sla) if sla else None,
+        ("workspace", spec.workspace),
+        ("origin", job.origin),
+        ("version", f"{job.version}, since {rfc3339(job.valid_from_ms)}"),
+    ]
+    return [fact for fact in facts if fact is not None]
 
 
 def _document(job: Job) -> dict[str, JsonValue]:
+    left = slots_left(job)
     return {
         "id": job.id,
         "name": job.spec.name,
         "status": job.status.value,
+        "paused_reason": job.paused_reason,
+        "paused_until": rfc3339(job.paused_until_ms),
         "schedule": list(job.spec.schedule.texts),
         "timezone": job.spec.schedule.timezone,
         "next": rfc3339(job.next_run_at_ms),
+        "catching_up": None if left is None else {"slots_left": left.count, "until": rfc3339(left.until_ms)},
         "sink": job.spec.sink.type,
+        "workspace": job.spec.workspace,
         "origin": job.origin,
         "version": job.version,
     }

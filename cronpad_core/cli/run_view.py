@@ -7,20 +7,28 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from cronpad_core.cli.event_words import words_of
 from cronpad_core.cli.invocation import Invocation
 from cronpad_core.cli.output import Cell, Output, OutputClosed, Styled
 from cronpad_core.control.apply import Applied, ChangeKind, Declared
 from cronpad_core.domain.events import (
     AttemptFinished,
+    ClockStepped,
     DispatcherChanged,
     EntriesRepaired,
     EntryDropped,
     Event,
+    HistoryPruned,
+    JobsRewound,
     JobUnreadable,
     LeaseLost,
     LineFailed,
     QueueRebuilt,
+    QuotaExceeded,
+    RunEnded,
+    RunHeld,
     RunSkipped,
+    SlaBreached,
     SlotsMissed,
     StoreFailed,
     StoreRecovered,
@@ -100,6 +108,9 @@ class RunView(Listener):
                 self._missed(event)
             case DispatcherChanged():
                 self._dispatcher(event)
+            case RunEnded() | RunHeld() | QuotaExceeded() | SlaBreached() | ClockStepped() | JobsRewound() | HistoryPruned():
+                name, text, level, facts = words_of(event)
+                self._say(name, text, level=level, **facts)
             case StoreFailed():
                 self._say("store_failed", f"{event.store}: {event.error}; trying again", level="error", store=event.store)
             case StoreRecovered():

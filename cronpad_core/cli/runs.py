@@ -10,6 +10,7 @@ import click
 
 from cronpad_core.cli.invocation import Invocation
 from cronpad_core.cli.output import Cell, Output, Styled, safe
+from cronpad_core.cli.run_control import cancel_command, retry_command
 from cronpad_core.domain.run import Attempt, AttemptStatus, Run, RunStatus
 from cronpad_core.domain.timing import JsonValue, Millis, from_ms, rfc3339
 
@@ -29,7 +30,11 @@ _STYLES: Final = {
 
 @click.group()
 def command() -> None:
-    """List and show runs, and what they printed."""
+    """List and show runs and what they printed, cancel them, run them again."""
+
+
+command.add_command(cancel_command)
+command.add_command(retry_command)
 
 
 @command.command("list")
@@ -191,6 +196,9 @@ def _document(run: Run) -> dict[str, JsonValue]:
         "finished_at": rfc3339(run.finished_at_ms),
         "retry_at": rfc3339(run.retry.at_ms) if run.retry else None,
         "redeliveries": run.redeliveries,
+        "cancel_requested": run.cancel_requested,
+        "retry_of": run.retry_of,
+        "payload": run.payload,
     }
 
 

@@ -95,6 +95,7 @@ def _document(found: Why) -> dict[str, JsonValue]:
         "slot_before": rfc3339(found.before_ms),
         "slot_after": rfc3339(found.after_ms),
         "held_since": rfc3339(found.held_ms),
+        "ledger_from": rfc3339(found.ledger_from_ms),
         "run": None
         if run is None
         else {

@@ -8,9 +8,9 @@ from typing import Final
 
 import durationpy
 
-from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.timing import DAY, HOUR, MINUTE, SECOND, Millis
 
-__all__ = ["LONGEST_MS", "DurationFault", "parse_duration"]
+__all__ = ["LONGEST_MS", "DurationFault", "parse_duration", "spell_duration"]
 
 LONGEST_MS: Final[Millis] = 36_525 * 86_400_000
 """A hundred years: beyond it a number is a slip, not a duration."""
@@ -41,6 +41,16 @@ def parse_duration(text: str) -> Millis:
     if length_ms > LONGEST_MS:
         raise DurationFault("the duration is longer than a hundred years")
     return length_ms
+
+
+def spell_duration(length_ms: Millis) -> str:
+    """The shortest text that ``parse_duration`` reads as this length: ``1h30m``; ``0s`` for none."""
+    parts, left = [], length_ms
+    for unit_ms, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"), (1, "ms")):
+        if left >= unit_ms:
+            parts.append(f"{left // unit_ms}{unit}")
+            left %= unit_ms
+    return "".join(parts) or "0s"
 
 
 def _near(body: str) -> str | None:

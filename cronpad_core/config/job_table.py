@@ -8,11 +8,12 @@ from typing import Final
 
 from cronpad_core.config.document import Document, Path
 from cronpad_core.config.durations import LONGEST_MS
+from cronpad_core.config.names import check_name
 from cronpad_core.config.plugin_settings import Types, check_settings, warn_of_secrets
 from cronpad_core.config.problems import Problems
 from cronpad_core.config.rules import MOST_RETRIES
 from cronpad_core.config.schedule_key import read_schedule
-from cronpad_core.config.shared_keys import SHARED_KEYS, Shared, check_name, read_shared
+from cronpad_core.config.shared_keys import SHARED_KEYS, Shared, read_shared
 from cronpad_core.config.table import Table, kind_of
 from cronpad_core.domain.ids import job_id_for
 from cronpad_core.domain.job import JobSpec, ShutdownStyle, SinkSpec
@@ -22,7 +23,7 @@ __all__ = ["JOB_KEYS", "LATER_KEYS", "RUNNER_KEYS", "JobReader"]
 
 RUNNER_KEYS: Final = ("timeout_ms", "max_retries", "jitter_ms")
 JOB_KEYS: Final = ("name", "id", "schedule", "command", "sink", *SHARED_KEYS)
-LATER_KEYS: Final = ("payload", "sla", "when", "depends_on")
+LATER_KEYS: Final = ("payload", "when", "depends_on")
 _LARGEST_ENV: Final = 32 * 1024
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}\Z")
 
@@ -66,12 +67,14 @@ class JobReader:
             kill_grace_ms=shared.kill_grace_ms,
             retry=shared.retry,
             overlap=shared.overlap,
+            concurrency=shared.concurrency,
             misfire=shared.misfire,
             jitter_ms=shared.jitter_ms,
             offset_ms=shared.offset_ms,
             grace_ms=shared.grace_ms,
             guarantee=shared.guarantee,
             shutdown=ShutdownStyle.AT_ONCE if runner else ShutdownStyle.GRACE,
+            sla=shared.sla,
             tags=shared.tags,
             alerts=shared.alerts,
         )

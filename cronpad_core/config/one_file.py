@@ -44,6 +44,7 @@ class Gathered:
     jobs: list[DeclaredJob] = field(default_factory=list)
     alerts: dict[str, JsonValue] = field(default_factory=dict)
     seen: dict[tuple[str, str], Callable[[], Place]] = field(default_factory=dict)
+    rooms: dict[str, tuple[int, Callable[[], Place]]] = field(default_factory=dict)
 
     def claim(self, kind: str, word: str, locate: Callable[[], Place], job: str | None) -> None:
         """Reports a name, an id or an alert that was there before."""
@@ -53,6 +54,25 @@ class Gathered:
             label = f"first at {first()}"
             self.problems.add(
                 Problem(code="CP113", message=message, place=locate(), label=label, job=job if kind == "id" else None)
+            )
+
+    def share(self, spec: JobSpec, locate: Callable[[], Place]) -> None:
+        """Warns of a concurrency key that another job gives another ``max``."""
+        rule = spec.concurrency
+        if rule is None or rule.key is None:
+            return
+        most, first = self.rooms.setdefault(rule.key, (rule.max, locate))
+        if most != rule.max:
+            self.problems.add(
+                Problem(
+                    code="CP130",
+                    message=f'the concurrency key "{rule.key}" has max = {rule.max} here, and max = {most} elsewhere',
+                    place=locate(),
+                    severity=Severity.WARNING,
+                    label=f"first at {first()}",
+                    job=spec.name,
+                    hint="each job keeps to its own max; give all jobs of a key the same",
+                )
             )
 
     def check_alert_names(self) -> None:
@@ -177,6 +197,7 @@ class JobsFile:
                     gathered.claim(kind, word, self._locator("jobs", at, kind), name if isinstance(name, str) else None)
             if read is not None:
                 spec, given_id = read
+                gathered.share(spec, self._locator("jobs", at, "concurrency"))
                 gathered.jobs.append(
                     DeclaredJob(spec=spec, id=given_id, origin=self.origin, locate=self._locator("jobs", at, "name"))
                 )

@@ -1,4 +1,4 @@
-"""The rules of a job that are a word or a table: retry, overlap, misfire, dst."""
+"""The rules of a job that are a word or a table: retry, misfire, dst."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from typing import Final
 from cronpad_core.config.plugin_settings import Types, check_settings
 from cronpad_core.config.table import Table
 from cronpad_core.domain.misfire import MisfireRule
-from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryRule
 from cronpad_core.schedules.changes import FoldRule, GapRule
 
-__all__ = ["MOST_RETRIES", "NO_BOUND", "read_dst", "read_misfire", "read_overlap", "read_retry"]
+__all__ = ["MOST_RETRIES", "read_dst", "read_misfire", "read_retry"]
 
 MOST_RETRIES: Final = 1_000_000
-NO_BOUND: Final = 1_000_000
-"""``overlap = "allow"`` without a ``max``: as many as there are workers."""
-
-_LATER: Final = ("queue_one", "queue_all", "cancel_running", "kill_running")
 
 
 def read_retry(table: Table, rule: RetryRule) -> RetryRule:
@@ -46,42 +41,6 @@ def read_retry(table: Table, rule: RetryRule) -> RetryRule:
         jitter=rule.jitter if jitter is None else jitter,
         deadline_ms=rule.deadline_ms if deadline is None else deadline,
     )
-
-
-def read_overlap(table: Table, rule: OverlapRule) -> OverlapRule:
-    """``overlap``: a word or a table with ``policy`` and ``max``."""
-    if "overlap" not in table:
-        return rule
-    value = table.data["overlap"]
-    if isinstance(value, str):
-        policy = _policy(table, value, "overlap")
-        return rule if policy is None else OverlapRule(policy=policy, max=NO_BOUND if policy is OverlapPolicy.ALLOW else 1)
-    given = table.table("overlap", wanted="a word or a table")
-    if given is None:
-        return rule
-    given.unknown(("policy", "max"), what="overlap")
-    word = given.text("policy")
-    chosen = rule.policy if word is None else _policy(given, word, "policy")
-    most = given.whole("max", low=1, high=NO_BOUND)
-    if chosen is None:
-        return rule
-    if chosen is OverlapPolicy.SKIP:
-        if most is not None and most > 1:
-            given.problem("CP125", 'max goes with policy = "allow" only', "max", label='"skip" runs one at a time')
-        return OverlapRule()
-    if most is None:
-        most = rule.max if rule.policy is chosen else NO_BOUND
-    return OverlapRule(policy=chosen, max=most)
-
-
-def _policy(table: Table, word: str, key: str) -> OverlapPolicy | None:
-    if word in _LATER:
-        table.problem("CP129", f'overlap "{word}" is not in this version', key, label="allowed: skip, allow")
-        return None
-    if word not in tuple(OverlapPolicy):
-        table.not_one_of("overlap", word, OverlapPolicy, key)
-        return None
-    return OverlapPolicy(word)
 
 
 def read_misfire(table: Table, rule: MisfireRule, types: Types) -> MisfireRule:

@@ -15,7 +15,8 @@ version = 1
 [defaults]
 timezone = "UTC"          # an IANA name such as "Europe/Madrid"
 timeout = "10m"           # durations: 250ms, 90s, 1h30m, 2d, 1w
-overlap = "skip"          # a run that is due while the last one still runs: "skip", or { policy = "allow", max = 5 }
+overlap = "skip"          # a run that is due while the last one still runs: "skip", "queue_one", "cancel_running", or a
+                          # table such as { policy = "allow", max = 5 }
 misfire = "latest"        # after down time, run the newest missed one; a table adds { policy = "latest", window = "24h" }
 retry = { max = 2, base = "1s", factor = 2, cap = "30s" }   # or just a number
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
-from cronpad_core.config.rules import MOST_RETRIES, NO_BOUND
+from cronpad_core.config.limit_rules import BOUNDED, NO_BOUND
+from cronpad_core.config.names import WORKSPACE_NAME
+from cronpad_core.config.rules import MOST_RETRIES
 from cronpad_core.domain.job import Guarantee
 from cronpad_core.domain.overlap import OverlapPolicy
 from cronpad_core.domain.timing import JsonValue
@@ -69,12 +71,6 @@ def _closed(schema: Schema) -> Schema:
 
 
 def _shared(misfires: Mapping[str, type[BaseModel] | None], definitions: Schema) -> Schema:
-    overlap = _closed(
-        {
-            "type": "object",
-            "properties": {"policy": _words(OverlapPolicy), "max": {"type": "integer", "minimum": 1, "maximum": NO_BOUND}},
-        }
-    )
     retry = _closed(
         {
             "type": "object",
@@ -93,17 +89,39 @@ def _shared(misfires: Mapping[str, type[BaseModel] | None], definitions: Schema)
         "dst": _dst(),
         **{key: _DURATION for key in ("timeout", "kill_grace", "jitter", "offset", "grace")},
         "retry": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MOST_RETRIES}, retry]},
-        "overlap": {"anyOf": [_words(OverlapPolicy), overlap]},
+        "overlap": _overlap(),
+        "concurrency": _concurrency(),
         "misfire": _misfire(misfires, definitions),
         "guarantee": _words(Guarantee),
+        "sla": _closed({"type": "object", "properties": {"start_within": _DURATION, "finish_within": _DURATION}}),
         "tags": _TEXTS,
         "alerts": _TEXTS,
-        "workspace": _TEXT,
+        "workspace": {"type": "string", "pattern": rf"^{WORKSPACE_NAME}$|\$\{{"},
     }
 
 
 def _words(words: type[OverlapPolicy] | type[Guarantee] | type[GapRule] | type[FoldRule]) -> Schema:
     return {"enum": [word.value for word in words]}
+
+
+def _overlap() -> Schema:
+    """A word, or a table in which ``max`` goes with some policies only; without a policy it is that of the defaults."""
+    most: Schema = {"type": "integer", "minimum": 1, "maximum": NO_BOUND}
+    bounded: JsonValue = [policy.value for policy in BOUNDED]
+    others: JsonValue = [policy.value for policy in OverlapPolicy if policy not in BOUNDED]
+    return {
+        "anyOf": [
+            _words(OverlapPolicy),
+            _closed({"type": "object", "properties": {"policy": {"enum": bounded}, "max": most}}),
+            _closed({"type": "object", "required": ["policy"], "properties": {"policy": {"enum": others}, "max": {"const": 1}}}),
+        ]
+    }
+
+
+def _concurrency() -> Schema:
+    most: Schema = {"type": "integer", "minimum": 1, "maximum": NO_BOUND}
+    key: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[^/]+$"}
+    return {"anyOf": [most, _closed({"type": "object", "properties": {"max": most, "key": key}})]}
 
 
 def _dst() -> Schema:

@@ -80,6 +80,21 @@ _SETTINGS: Final = (
         low=SECOND,
     ),
     Setting(
+        name="scheduler.replay_rate",
+        kind="count",
+        default="20",
+        meaning="how many slots catch-up and backfills may start per second, all jobs together",
+        low=1,
+        high=10_000,
+    ),
+    Setting(
+        name="scheduler.max_running",
+        kind="count",
+        default="0",
+        meaning="how many runs of all jobs may run at once, further ones are held back and not skipped; 0: no cap",
+        high=100_000,
+    ),
+    Setting(
         name="results_flush_interval",
         kind="duration",
         default="0s",
@@ -104,6 +119,26 @@ _SETTINGS: Final = (
         kind="durable|fast",
         default="durable",
         meaning="durable: every run is on disk before and after its delivery; fast: a power cut may lose the newest results",
+    ),
+    Setting(
+        name="history.keep_for",
+        kind="duration",
+        default="90d",
+        meaning="how long ended runs stay in the history; 0s: for ever",
+    ),
+    Setting(
+        name="history.keep_runs",
+        kind="count",
+        default="10000",
+        meaning="how many ended runs of each job stay, the newest; 0: all",
+        high=1_000_000_000,
+    ),
+    Setting(
+        name="history.keep_mb",
+        kind="count",
+        default="2000",
+        meaning="how many megabytes the history may hold before its oldest ended runs go; 0: no limit",
+        high=1_000_000_000,
     ),
 )
 

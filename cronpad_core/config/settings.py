@@ -15,7 +15,7 @@ from cronpad_core.config.problems import Place, Problem, Problems, did_you_mean
 from cronpad_core.config.setting_list import Setting, describe
 from cronpad_core.config.table import Table, kind_of
 from cronpad_core.domain.errors import ConfigurationError
-from cronpad_core.domain.timing import SECOND, JsonValue, Millis
+from cronpad_core.domain.timing import DAY, SECOND, JsonValue, Millis
 
 __all__ = ["Setting", "Settings", "describe", "load_settings"]
 
@@ -32,10 +32,15 @@ class Settings:
     scheduler_tick_interval_ms: Millis = 100
     scheduler_overdue_grace_ms: Millis = 30 * SECOND
     scheduler_lock_ttl_ms: Millis = 15 * SECOND
+    scheduler_replay_rate: int = 20
+    scheduler_max_running: int = 0
     results_flush_interval_ms: Millis = 0
     results_max_batch: int = 500
     shutdown_grace_ms: Millis = 30 * SECOND
     delivery: str = "durable"
+    history_keep_for_ms: Millis = 90 * DAY
+    history_keep_runs: int = 10_000
+    history_keep_mb: int = 2_000
     plugins: Mapping[str, JsonValue] = field(default_factory=dict)
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass, field
 from typing import Final
 
+from cronpad_core.config.limit_rules import read_concurrency, read_overlap, read_sla
+from cronpad_core.config.names import check_workspace
 from cronpad_core.config.plugin_settings import Types
-from cronpad_core.config.problems import did_you_mean
-from cronpad_core.config.rules import read_dst, read_misfire, read_overlap, read_retry
+from cronpad_core.config.rules import read_dst, read_misfire, read_retry
 from cronpad_core.config.table import Table
 from cronpad_core.domain.errors import ScheduleError
 from cronpad_core.domain.job import Guarantee
+from cronpad_core.domain.limits import ConcurrencyRule, SlaRule
 from cronpad_core.domain.misfire import MisfireRule
 from cronpad_core.domain.overlap import OverlapRule
 from cronpad_core.domain.retry import RetryRule
 from cronpad_core.domain.timing import MINUTE, Millis
 from cronpad_core.schedules.zones import load_zone
 
-__all__ = ["SHARED_KEYS", "Shared", "check_name", "read_shared", "read_timezone"]
+__all__ = ["SHARED_KEYS", "Shared", "read_shared", "read_timezone"]
 
 SHARED_KEYS: Final = (
     "timezone",
@@ -27,21 +28,22 @@ SHARED_KEYS: Final = (
     "kill_grace",
     "retry",
     "overlap",
+    "concurrency",
     "misfire",
     "jitter",
     "offset",
     "grace",
     "guarantee",
+    "sla",
     "tags",
     "alerts",
     "workspace",
 )
-_LONGEST_NAME: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """The values of the shared keys; ``None`` for a time-out or a zone that nobody set."""
+    """The values of the shared keys; ``None`` for what nobody set and what has no default of its own."""
 
     timezone: str | None = None
     gap: str | None = None
@@ -50,11 +52,13 @@ class Shared:
     kill_grace_ms: Millis = 10_000
     retry: RetryRule = field(default_factory=RetryRule)
     overlap: OverlapRule = field(default_factory=OverlapRule)
+    concurrency: ConcurrencyRule | None = None
     misfire: MisfireRule = field(default_factory=MisfireRule)
     jitter_ms: Millis = 0
     offset_ms: Millis = 0
     grace_ms: Millis = MINUTE
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    sla: SlaRule | None = None
     tags: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
     workspace: str = "default"
@@ -67,7 +71,7 @@ def read_shared(table: Table, base: Shared, types: Types) -> Shared:
     kill_grace, jitter, offset, grace = (table.duration(key) for key in ("kill_grace", "jitter", "offset", "grace"))
     tags, alerts = table.texts("tags"), table.texts("alerts")
     workspace = table.text("workspace")
-    if workspace is not None and not check_name(table, "workspace", workspace):
+    if workspace is not None and not check_workspace(table, "workspace", workspace):
         workspace = None
     return Shared(
         timezone=read_timezone(table) or base.timezone,
@@ -77,11 +81,13 @@ def read_shared(table: Table, base: Shared, types: Types) -> Shared:
         kill_grace_ms=base.kill_grace_ms if kill_grace is None else kill_grace,
         retry=read_retry(table, base.retry),
         overlap=read_overlap(table, base.overlap),
+        concurrency=read_concurrency(table, base.concurrency),
         misfire=read_misfire(table, base.misfire, types),
         jitter_ms=base.jitter_ms if jitter is None else jitter,
         offset_ms=base.offset_ms if offset is None else offset,
         grace_ms=base.grace_ms if grace is None else grace,
         guarantee=table.word("guarantee", Guarantee) or base.guarantee,
+        sla=read_sla(table, base.sla),
         tags=base.tags if tags is None else tags,
         alerts=base.alerts if alerts is None else alerts,
         workspace=workspace or base.workspace,
@@ -101,25 +107,3 @@ def read_timezone(table: Table) -> str | None:
         table.problem("CP102", message[:1].lower() + message[1:], "timezone", within=(0, len(name)), raw=name, hint=hint)
         return None
     return name
-
-
-def check_name(table: Table, key: str, name: str) -> bool:
-    """Whether a job or workspace can have this name; if not, the reason is reported."""
-    odd = next((at for at, char in enumerate(name) if not char.isprintable() or char == "/"), None)
-    if odd is not None:
-        char = name[odd]
-        label = "the / is not allowed" if char == "/" else f"U+{ord(char):04X} is not a printable character"
-        table.problem(
-            "CP126", f"the {key} has a character that is not allowed", key, within=(odd, odd + 1), raw=name, label=label
-        )
-    elif len(name) > _LONGEST_NAME:
-        table.problem(
-            "CP126", f"the {key} is too long", key, label=f"{len(name)} characters; at most {_LONGEST_NAME} are allowed"
-        )
-    elif not unicodedata.is_normalized("NFC", name):
-        plain = unicodedata.normalize("NFC", name)
-        hint = did_you_mean(plain, [plain])
-        table.problem("CP126", f"the {key} is not in Unicode normal form C", key, hint=hint)
-    else:
-        return True
-    return False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from cronpad_core.domain.errors import ScheduleError, TermRefusedError
+from cronpad_core.control.versions import begin_version, end_version, next_version
+from cronpad_core.domain.errors import TermRefusedError
 from cronpad_core.domain.ids import job_id_for
 from cronpad_core.domain.job import Job, JobSpec, JobStatus, JobVersion, ScheduleSpec
 from cronpad_core.domain.timing import SECOND, Millis
@@ -148,19 +149,29 @@ def _change(
     one: Declared,
     spec: JobSpec,
     stored: Job | None,
-    versions: Iterable[JobVersion],
+    versions: Sequence[JobVersion],
     latest: int,
     schedules: ScheduleReader,
     now_ms: Millis,
 ) -> Change:
-    if stored is None:
-        return _begin(ChangeKind.ADD, one, spec, None, latest + 1, now_ms, schedules)
-    known = list(versions)
-    ends = _ended(stored, schedules, now_ms)
-    highest = max([latest, stored.version, *(version.version for version in known)])
-    begun = [version.valid_until_ms or version.valid_from_ms for version in [*known, *([ends] if ends else [])]]
-    kind = ChangeKind.ADD if stored.status is JobStatus.DELETED else ChangeKind.CHANGE
-    return _begin(kind, one, spec, stored, highest + 1, max([now_ms, *begun]), schedules, ends=ends)
+    kind, ends, number, begins_ms, paused = ChangeKind.ADD, None, latest + 1, now_ms, False
+    if stored is not None:
+        ends = end_version(stored, schedules, now_ms)
+        number, begins_ms = next_version(stored, versions, ends, latest, now_ms)
+        kind = ChangeKind.ADD if stored.status is JobStatus.DELETED else ChangeKind.CHANGE
+        paused = stored.status is JobStatus.PAUSED
+    write = begin_version(
+        one.job_id,
+        one.origin,
+        spec,
+        stored=stored,
+        version=number,
+        begins_ms=begins_ms,
+        schedules=schedules,
+        paused=paused,
+        ends=ends,
+    )
+    return Change(kind=kind, job=write.job, write=write)
 
 
 def _anchored(schedule: ScheduleSpec, anchor_ms: Millis | None, now_ms: Millis) -> ScheduleSpec:
@@ -170,64 +181,8 @@ def _anchored(schedule: ScheduleSpec, anchor_ms: Millis | None, now_ms: Millis) 
     return replace(schedule, anchor_ms=now_ms // SECOND * SECOND if anchor_ms is None else anchor_ms)
 
 
-def _begin(
-    kind: ChangeKind,
-    one: Declared,
-    spec: JobSpec,
-    stored: Job | None,
-    version: int,
-    begins_ms: Millis,
-    schedules: ScheduleReader,
-    *,
-    ends: JobVersion | None = None,
-) -> Change:
-    """A version that begins at ``begins_ms``, where the one before it ended; one that begins paused covers nothing."""
-    following = schedules(one.job_id, version, spec.schedule).next_after_ms(begins_ms)
-    paused = stored is not None and stored.status is JobStatus.PAUSED
-    status = JobStatus.PAUSED if paused else JobStatus.COMPLETED if following is None else JobStatus.ACTIVE
-    job = Job(
-        id=one.job_id,
-        origin=one.origin,
-        version=version,
-        status=status,
-        spec=spec,
-        next_run_at_ms=None if paused else following,
-        valid_from_ms=begins_ms,
-        clock_epoch=stored.clock_epoch if stored else 0,
-        paused_reason=stored.paused_reason if stored and paused else None,
-        paused_until_ms=stored.paused_until_ms if stored and paused else None,
-    )
-    begins = JobVersion(
-        job_id=job.id, version=version, spec=spec, valid_from_ms=begins_ms, valid_until_ms=begins_ms if paused else None
-    )
-    return Change(kind=kind, job=job, write=JobWrite(job=job, expected=stored, ends=ends, begins=begins))
-
-
-def _ended(job: Job, schedules: ScheduleReader, now_ms: Millis) -> JobVersion | None:
-    """The end of the version in force, if one is; never before a slot that was decided under it, whatever the clock says."""
-    if job.status is not JobStatus.ACTIVE:
-        return None
-    return JobVersion(
-        job_id=job.id,
-        version=job.version,
-        spec=job.spec,
-        valid_from_ms=job.valid_from_ms,
-        valid_until_ms=max(now_ms, job.valid_from_ms, _decided_ms(job, schedules)),
-        open_from_ms=job.next_run_at_ms,
-    )
-
-
-def _decided_ms(job: Job, schedules: ScheduleReader) -> Millis:
-    """The last slot of the job that has its outcome, or 0."""
-    following = job.next_run_at_ms or 0
-    if job.replay is not None:
-        following = max(following, job.replay.then_ms or 0)
-    try:
-        return schedules(job.id, job.version, job.spec.schedule).prev_at_or_before_ms(following - 1) or 0
-    except ScheduleError:
-        return 0
-
-
 def _removal(job: Job, schedules: ScheduleReader, now_ms: Millis) -> Change:
     gone = replace(job, status=JobStatus.DELETED, next_run_at_ms=None, replay=None)
-    return Change(kind=ChangeKind.REMOVE, job=gone, write=JobWrite(job=gone, expected=job, ends=_ended(job, schedules, now_ms)))
+    return Change(
+        kind=ChangeKind.REMOVE, job=gone, write=JobWrite(job=gone, expected=job, ends=end_version(job, schedules, now_ms))
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from cronpad_core.control.audit_version import FindingKind, Frontier, JobAudit, VersionAudit
 from cronpad_core.control.coverage import Coverage, coverage_of, held_since
+from cronpad_core.control.orphans import orphans
 from cronpad_core.domain.errors import ScheduleError
 from cronpad_core.domain.job import Job, ScheduleSpec
 from cronpad_core.domain.ledger import SlotRange
@@ -48,8 +49,18 @@ async def audit(
                 found.findings = [one for one in found.findings if (one.kind, one.version, one.first_ms) in first]
             yield found
         if len(page) < _PAGE:
-            return
+            break
         after = page[-1].id
+    for orphan in await orphans(storage, since_ms=since_ms):
+        yield orphan
+
+
+def _younger(rows: _Rows, after_ms: Millis) -> _Rows:
+    """The rows after an instant."""
+    if not after_ms:
+        return rows
+    kept = {key: array("q", (at_ms for at_ms in instants if at_ms > after_ms)) for key, instants in rows.items()}
+    return {key: instants for key, instants in kept.items() if instants}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +76,17 @@ class _Books:
         result = JobAudit(job=job)
         covered = {one.version.version: one for one in coverage_of(await self.storage.catalog.versions(job.id))}
         rows = await self._rows(job.id)
+        written = await self.storage.history.ranges(job.id)
+        # Asked last: what was pruned meanwhile lies before it.
+        ledger_from = await self.storage.history.ledger_from(job.id)
+        after_ms = max(self.since_ms or 0, (ledger_from or 0) - 1)
+        rows = _younger(rows, after_ms)
         ranges: dict[int, list[SlotRange]] = {}
-        for one in await self.storage.history.ranges(job.id):
-            if self.since_ms is None or one.last_ms > self.since_ms:
+        for one in written:
+            if one.last_ms > after_ms:
                 ranges.setdefault(one.version, []).append(one)
+        if ledger_from is not None and covered and ledger_from > min(span.after_ms for span in covered.values()) + 1:
+            result.ledger_from_ms = ledger_from
         self._check_runs(result, rows, covered)
         self._check_places(result, ranges, covered)
         runs = array("q", sorted(at_ms for instants in rows.values() for at_ms in instants))
@@ -80,7 +98,7 @@ class _Books:
                     result=result,
                     version=number,
                     schedule=schedule,
-                    after_ms=max(span.after_ms, self.since_ms or 0),
+                    after_ms=max(span.after_ms, after_ms),
                     until_ms=self.now_ms if span.until_ms is None else min(self.now_ms, span.until_ms),
                     frontier=await self._frontier(job, span),
                     ranges=ranges.get(number, ()),

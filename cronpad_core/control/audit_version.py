@@ -23,7 +23,8 @@ FINDINGS_KEPT = 1_000
 class FindingKind(StrEnum):
     """``NO_OUTCOME``: slots that were passed over. ``UNDECIDED``: slots that wait for a decision for longer than one takes.
     ``TWO_OUTCOMES``: slots with more than one. ``NO_SLOT``: an outcome where there is no slot. ``MISCOUNTED``: a range row that
-    says another number of slots than it has. ``UNREADABLE``: a schedule that cannot be read any more."""
+    says another number of slots than it has. ``UNREADABLE``: a schedule that cannot be read any more. ``NO_JOB``: runs of a job
+    that control does not know."""
 
     NO_OUTCOME = "no outcome"
     UNDECIDED = "undecided"
@@ -31,6 +32,7 @@ class FindingKind(StrEnum):
     NO_SLOT = "no slot"
     MISCOUNTED = "miscounted"
     UNREADABLE = "unreadable"
+    NO_JOB = "no job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,16 @@ class Finding:
 class JobAudit:
     """What the audit of one job found. ``slots`` were audited; ``open`` others are just being handled, or wait on purpose.
 
-    ``unlisted``: how many more findings there are than ``findings`` holds.
+    ``unlisted``: how many more findings there are than ``findings`` holds. ``ledger_from_ms``: where the job's ledger begins, if
+    that is later than the job's first slot could be: what was before was pruned, or lost by a restore, and is not judged.
+    ``known`` is false for what is only known from runs; ``job`` is then made of their settings.
     """
 
     job: Job
     slots: int = 0
     open: int = 0
+    ledger_from_ms: Millis | None = None
+    known: bool = True
     findings: list[Finding] = field(default_factory=list)
     unlisted: int = 0
 

@@ -24,7 +24,8 @@ class Verdict(StrEnum):
     """The outcome of the slot (``RAN``: it has a run, of any status but skipped), or why it has none.
 
     ``OPEN``: its time has come, and it is not decided yet. ``NOT_YET``: it lies in the future. ``NO_SLOT``: the schedule does not
-    fire then. ``NOT_COVERED``: no version of the job was in force. ``LOST``: there must be an outcome, and there is none.
+    fire then. ``NOT_COVERED``: no version of the job was in force. ``BEFORE_LEDGER``: what is known of the job begins later.
+    ``LOST``: there must be an outcome, and there is none.
     """
 
     RAN = "ran"
@@ -35,6 +36,7 @@ class Verdict(StrEnum):
     NOT_YET = "not_yet"
     NO_SLOT = "no_slot"
     NOT_COVERED = "not_covered"
+    BEFORE_LEDGER = "before_ledger"
     LOST = "lost"
 
 
@@ -43,7 +45,8 @@ class Why:
     """What is known of the instant ``at_ms`` of a job, as of ``now_ms``.
 
     ``covered`` is the version in force then, ``history`` all of them; ``before_ms`` and ``after_ms`` are the nearest slots around
-    it; ``held_ms`` since when a limit keeps the job's next slot waiting.
+    it; ``held_ms`` since when a limit keeps the job's next slot waiting; ``ledger_from_ms`` the first instant that the job's ledger
+    answers for, where it has been pruned or restored.
     """
 
     job: Job
@@ -59,6 +62,7 @@ class Why:
     range: SlotRange | None = None
     backfill: Run | None = None
     held_ms: Millis | None = None
+    ledger_from_ms: Millis | None = None
 
 
 async def any_job(storage: Storage, word: str) -> Job:
@@ -85,11 +89,15 @@ async def why(storage: Storage, job: Job, *, at_ms: Millis | None, now_ms: Milli
     run = await _run(storage, job, at_ms, Trigger.SCHEDULED)
     ranges = await storage.history.ranges(job.id) if covered is not None and is_slot else []
     row = next((one for one in ranges if _has(one, covered, at_ms)), None)
+    ledger_from_ms = await storage.history.ledger_from(job.id)
+    verdict = _verdict(job, at_ms, now_ms, covered, is_slot, run, row)
+    if verdict in (Verdict.LOST, Verdict.OPEN) and ledger_from_ms is not None and at_ms < ledger_from_ms:
+        verdict = Verdict.BEFORE_LEDGER
     return Why(
         job=job,
         at_ms=at_ms,
         now_ms=now_ms,
-        verdict=_verdict(job, at_ms, now_ms, covered, is_slot, run, row),
+        verdict=verdict,
         history=history,
         covered=covered,
         before_ms=nearest.before(at_ms),
@@ -99,6 +107,7 @@ async def why(storage: Storage, job: Job, *, at_ms: Millis | None, now_ms: Milli
         range=row,
         backfill=await _run(storage, job, at_ms, Trigger.BACKFILL),
         held_ms=await held_since(storage.queue, job) if job.next_run_at_ms is not None and job.next_run_at_ms <= now_ms else None,
+        ledger_from_ms=ledger_from_ms,
     )
 
 

@@ -58,6 +58,9 @@ class _Words:
                 yield from self._range()
             case Verdict.OPEN:
                 yield from self._open()
+            case Verdict.BEFORE_LEDGER if found.ledger_from_ms is not None:
+                begins = self._at(found.ledger_from_ms)
+                yield f"It is a slot. What became of it was pruned, or lost by a restore: the job's ledger begins at {begins}."
             case Verdict.LOST:
                 yield "It is a slot, the job has gone past it, and nothing says what became of it: 'cronpad audit' reports it."
             case _:

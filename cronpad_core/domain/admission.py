@@ -5,11 +5,13 @@ Every store reads the same snapshot, calls :func:`decide_open` and writes what i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cronpad_core.domain.ids import run_id_for
 from cronpad_core.domain.job import Guarantee, JobSpec
+from cronpad_core.domain.limits import Limit, Quota
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.overlap import OverlapPolicy
 from cronpad_core.domain.retry import RetryPlan
@@ -24,7 +26,8 @@ class OpenKind(StrEnum):
 
     ``OPENED``: deliver. ``FINISHED``: the run has ended, or this entry is not its next step: acknowledge. ``SUPERSEDED``: this
     attempt is recorded; redo its acknowledgement from the stored plan. ``COVERED``: a range row has this slot's outcome.
-    ``STALE``: a later holder opened it. ``HELD``: a running run is in the way; come back later. ``SKIPPED``: a row says why.
+    ``STALE``: a later holder opened it. ``HELD``: a cap, or for a retry a running run, is in the way; come back later.
+    ``WAITING``: its row waits for its turn; advance, and come back later. ``SKIPPED``: a row says why.
     """
 
     OPENED = "opened"
@@ -33,6 +36,7 @@ class OpenKind(StrEnum):
     COVERED = "covered"
     STALE = "stale"
     HELD = "held"
+    WAITING = "waiting"
     SKIPPED = "skipped"
 
 
@@ -42,6 +46,8 @@ class OpenRequest:
 
     ``spec`` is the job's present spec, used only where the run has no row yet. ``local_others``: how many other deliveries of
     the job this process still runs without their rows counting as running. ``skip`` opens it as skipped for that reason.
+    ``limits`` are the caps that it must find room under, ``quota`` what its workspace may open in the month of ``now_ms``.
+    ``patient``: a slot of a decided catch-up, held where its overlap rule would skip it: those run one after another.
     """
 
     occurrence: Occurrence
@@ -54,6 +60,9 @@ class OpenRequest:
     local_others: int = 0
     max_redeliveries: int = 5
     skip: SkipReason | None = None
+    limits: tuple[Limit, ...] = ()
+    quota: Quota | None = None
+    patient: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +70,19 @@ class OpenSnapshot:
     """What the store sees in the transaction.
 
     ``running_others`` counts rows of the same job that are ``running``, without this run's own; ``covered`` says whether a range
-    row of this job version has the slot.
+    row of this job version has the slot. ``waiting_before`` and ``waiting_after`` count other rows of the job that are ``waiting``
+    and were created before, or after, this run's row (ties go by id); for a run without a row all are before. ``running_in``
+    counts the running rows, without this run's own, of each scope that the request's limits name; ``used`` the runs that the
+    workspace has opened in the month of ``now_ms``.
     """
 
     run: Run | None
     running_others: int
     covered: bool
+    waiting_before: int = 0
+    waiting_after: int = 0
+    running_in: Mapping[str, int] = field(default_factory=dict)
+    used: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +90,10 @@ class OpenDecision:
     """``write`` is the run row to store (insert or replace), if any; ``kind`` the answer to the caller.
 
     With ``OPENED`` the store also inserts the attempt row, unless it exists; ``redelivery`` says that this attempt was opened
-    before. ``retry`` is the stored plan with ``SUPERSEDED``.
+    before. ``retry`` is the stored plan with ``SUPERSEDED``. ``counted``: the store adds one to what the run's workspace has
+    opened in the month of ``now_ms``; ``over_quota``: although its quota is used up. ``scope``: what it is held, or waits, for.
+    ``replaces``: the store marks all other running rows of the job as asked to be cancelled, and the caller tells their deliveries
+    to end by this stage.
     """
 
     kind: OpenKind
@@ -82,6 +101,10 @@ class OpenDecision:
     run: Run | None = None
     retry: RetryPlan | None = None
     redelivery: bool = False
+    counted: bool = False
+    over_quota: bool = False
+    scope: str | None = None
+    replaces: str | None = None
 
 
 def term_of(fence: int) -> int:
@@ -95,8 +118,8 @@ def decide_open(request: OpenRequest, seen: OpenSnapshot) -> OpenDecision:
     if run is None:
         if occurrence.trigger is Trigger.SCHEDULED and seen.covered:
             return OpenDecision(kind=OpenKind.COVERED)
-        if occurrence.attempt > 0:
-            return OpenDecision(kind=OpenKind.FINISHED)
+        if occurrence.attempt > 0 or occurrence.trigger is not Trigger.SCHEDULED:
+            return OpenDecision(kind=OpenKind.FINISHED)  # runs that somebody asked for have a row before they have an entry
         return _decide_fresh(request, seen, None)
     if run.status.terminal or run.job_version != occurrence.job_version:
         return OpenDecision(kind=OpenKind.FINISHED, run=run)
@@ -113,9 +136,14 @@ def decide_open(request: OpenRequest, seen: OpenSnapshot) -> OpenDecision:
     if run.status is RunStatus.RUNNING:
         return _decide_redelivery(request, run)
     if retrying:
+        if run.cancel_requested:
+            return _ended(request, run, RunStatus.CANCELLED, "cancelled before its retry")
         busy = seen.running_others + request.local_others
         if busy >= run.spec.overlap.limit:
-            return OpenDecision(kind=OpenKind.HELD, run=run)
+            return OpenDecision(kind=OpenKind.HELD, run=run, scope=f"job:{run.key.job_id}")
+        full = _full(request, seen)
+        if full is not None:
+            return OpenDecision(kind=OpenKind.HELD, run=run, scope=full)
         return _opened(request, run)
     if occurrence.attempt != run.attempt:
         return OpenDecision(kind=OpenKind.FINISHED, run=run)
@@ -140,20 +168,58 @@ def _decide_redelivery(request: OpenRequest, run: Run) -> OpenDecision:
             run, status=end[0], reason=end[1], redeliveries=redeliveries, fence=request.fence, finished_at_ms=request.now_ms
         )
         return OpenDecision(kind=OpenKind.FINISHED, write=ended, run=ended)
-    if run.spec.overlap.policy is OverlapPolicy.SKIP and request.local_others:
+    if run.spec.overlap.policy is not OverlapPolicy.ALLOW and request.local_others:
         return OpenDecision(kind=OpenKind.HELD, run=run)
     again = replace(run, fence=request.fence, clean=False, redeliveries=redeliveries, opened_at_ms=request.now_ms)
     return OpenDecision(kind=OpenKind.OPENED, write=again, run=again, redelivery=True)
 
 
 def _decide_fresh(request: OpenRequest, seen: OpenSnapshot, run: Run | None) -> OpenDecision:
-    """No attempt of this run was opened yet."""
+    """No attempt of this run was opened yet. Admission first (suspension, quota, caps), then the job's overlap rule."""
     spec = run.spec if run else request.spec
-    reason = request.skip
-    if reason is None and seen.running_others + request.local_others >= spec.overlap.limit:
-        reason = SkipReason.PREVIOUS_RUN_IN_PROGRESS
-    if reason is None:
-        return _opened(request, run)
+    rule = spec.overlap
+    if run is not None and run.cancel_requested:
+        return _ended(request, run, RunStatus.CANCELLED, "cancelled before it started")
+    if request.skip is not None:
+        return _skipped(request, run, request.skip)
+    counts = request.occurrence.trigger is not Trigger.RETRY
+    used_up = counts and request.quota is not None and seen.used >= request.quota.max
+    if used_up and request.quota is not None and request.quota.blocking:
+        return _skipped(request, run, SkipReason.QUOTA_EXCEEDED)
+    full = _full(request, seen)
+    if full is not None:
+        return OpenDecision(kind=OpenKind.HELD, run=run, scope=full)
+    waits = run is not None and run.status is RunStatus.WAITING
+    if waits and run is not None and rule.replaces is not None and seen.waiting_after:
+        return _ended(request, run, RunStatus.CANCELLED, "a later run took its place")
+    # Who waits holds no place, but for those who wait themselves: an older one starts, or is replaced, before them.
+    first = seen.waiting_before == 0 or (rule.replaces is None and not rule.waiting)
+    if first and seen.running_others + request.local_others < rule.limit:
+        return replace(_opened(request, run), counted=counts, over_quota=used_up)
+    if waits:
+        return OpenDecision(kind=OpenKind.WAITING, run=run, scope=f"job:{request.occurrence.job_id}", replaces=rule.replaces)
+    if rule.replaces is None and request.patient and seen.waiting_before + seen.waiting_after >= rule.waiting:
+        return OpenDecision(kind=OpenKind.HELD, run=run, scope=f"job:{request.occurrence.job_id}")
+    if rule.replaces is None and not rule.waiting:
+        return _skipped(request, run, SkipReason.PREVIOUS_RUN_IN_PROGRESS)
+    if rule.replaces is None and seen.waiting_before + seen.waiting_after >= rule.waiting:
+        return _skipped(request, run, SkipReason.QUEUE_FULL)
+    waiting = replace(run or _new_run(request), status=RunStatus.WAITING, opened_at_ms=None, fence=request.fence)
+    return OpenDecision(
+        kind=OpenKind.WAITING,
+        write=waiting,
+        run=waiting,
+        scope=f"job:{request.occurrence.job_id}",
+        replaces=rule.replaces,
+    )
+
+
+def _full(request: OpenRequest, seen: OpenSnapshot) -> str | None:
+    """The first cap without room."""
+    return next((one.scope for one in request.limits if seen.running_in.get(one.scope, 0) >= one.max), None)
+
+
+def _skipped(request: OpenRequest, run: Run | None, reason: SkipReason) -> OpenDecision:
     skipped = replace(
         run or _new_run(request),
         status=RunStatus.SKIPPED,
@@ -163,6 +229,11 @@ def _decide_fresh(request: OpenRequest, seen: OpenSnapshot, run: Run | None) -> 
         finished_at_ms=request.now_ms,
     )
     return OpenDecision(kind=OpenKind.SKIPPED, write=skipped, run=skipped)
+
+
+def _ended(request: OpenRequest, run: Run, status: RunStatus, reason: str) -> OpenDecision:
+    ended = replace(run, status=status, reason=reason, retry=None, fence=request.fence, finished_at_ms=request.now_ms)
+    return OpenDecision(kind=OpenKind.FINISHED, write=ended, run=ended)
 
 
 def _opened(request: OpenRequest, run: Run | None) -> OpenDecision:

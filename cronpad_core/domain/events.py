@@ -15,15 +15,22 @@ from cronpad_core.domain.timing import Millis
 __all__ = [
     "AttemptFinished",
     "AttemptStarted",
+    "ClockStepped",
     "DispatcherChanged",
     "EntriesRepaired",
     "EntryDropped",
     "Event",
+    "HistoryPruned",
     "JobUnreadable",
+    "JobsRewound",
     "LeaseLost",
     "LineFailed",
     "QueueRebuilt",
+    "QuotaExceeded",
+    "RunEnded",
+    "RunHeld",
     "RunSkipped",
+    "SlaBreached",
     "SlotsMissed",
     "StoreFailed",
     "StoreRecovered",
@@ -63,6 +70,74 @@ class RunSkipped:
     job_name: str
     run_id: str
     skip_reason: SkipReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHeld:
+    """A run's time came, and it waits for room: under the cap of ``scope``, or for its turn after other runs of its job.
+
+    Told once for each run; ``waiting`` says that it has a row of its own already.
+    """
+
+    occurrence: Occurrence
+    job_name: str
+    scope: str
+    waiting: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """A run ended without another attempt: cancelled, poisoned, or past its retry deadline."""
+
+    occurrence: Occurrence
+    job_name: str
+    run_id: str
+    status: RunStatus
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaExceeded:
+    """A workspace opened a run although its monthly quota is used up, because the quota only warns."""
+
+    workspace: str
+    month: str
+    max: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlaBreached:
+    """A run started or finished later than its job's rule allows; ``rule`` is ``start_within`` or ``finish_within``."""
+
+    occurrence: Occurrence
+    job_name: str
+    run_id: str
+    rule: str
+    over_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockStepped:
+    """The wall clock was set: ``by_ms`` forward, or back where negative; ``suspended_ms`` is how long the machine slept."""
+
+    by_ms: Millis
+    suspended_ms: Millis = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsRewound:
+    """The clock had been ahead: the next fires of these jobs were moved back to the first after now."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPruned:
+    """Old rows were removed as ``history.keep`` says."""
+
+    runs: int
+    ranges: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +229,13 @@ Event: TypeAlias = (
     AttemptStarted
     | AttemptFinished
     | RunSkipped
+    | RunHeld
+    | RunEnded
+    | QuotaExceeded
+    | SlaBreached
+    | ClockStepped
+    | JobsRewound
+    | HistoryPruned
     | SlotsMissed
     | EntryDropped
     | JobUnreadable

@@ -8,7 +8,7 @@ from base64 import b32encode
 from cronpad_core.domain.occurrence import Occurrence, RunKey
 from cronpad_core.domain.timing import Millis
 
-__all__ = ["digest_below", "idempotency_key", "job_id_for", "run_id_for"]
+__all__ = ["backfill_id_for", "digest_below", "idempotency_key", "job_id_for", "run_id_for"]
 
 
 def _digest(*parts: object) -> bytes:
@@ -28,6 +28,11 @@ def job_id_for(origin: str, name: str) -> str:
 def run_id_for(key: RunKey) -> str:
     """The run's id: a function of its key, so a redelivery after any loss carries the same one."""
     return "run_" + _base32("run", key.job_id, key.scheduled_at_ms, key.trigger.value)
+
+
+def backfill_id_for(job_id: str, from_ms: Millis, to_ms: Millis, created_at_ms: Millis) -> str:
+    """The id of a backfill: asking for the same range in the same millisecond is asking for the same backfill."""
+    return "bf_" + _base32("backfill", job_id, from_ms, to_ms, created_at_ms)
 
 
 def idempotency_key(key: RunKey) -> str:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import cast
 
 from cronpad_core.domain.ids import digest_below
+from cronpad_core.domain.limits import ConcurrencyRule, SlaRule
 from cronpad_core.domain.misfire import MisfireRule
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
@@ -77,7 +78,8 @@ class JobSpec:
     """All that a user declares of a job. Durations are in milliseconds.
 
     ``jitter_ms`` delays each start by a share of it that depends on the slot; ``offset_ms`` by a fixed amount. ``grace_ms`` is
-    how late a start may be before the slot counts as missed.
+    how late a start may be before the slot counts as missed. ``overlap`` says what happens while a run of the job itself is
+    running, ``concurrency`` caps what runs at once, of the job or of a key.
     """
 
     name: str
@@ -88,12 +90,14 @@ class JobSpec:
     kill_grace_ms: Millis = 10_000
     retry: RetryRule = field(default_factory=RetryRule)
     overlap: OverlapRule = field(default_factory=OverlapRule)
+    concurrency: ConcurrencyRule | None = None
     misfire: MisfireRule = field(default_factory=MisfireRule)
     jitter_ms: Millis = 0
     offset_ms: Millis = 0
     grace_ms: Millis = MINUTE
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     shutdown: ShutdownStyle = ShutdownStyle.GRACE
+    sla: SlaRule | None = None
     tags: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
 
@@ -115,6 +119,9 @@ class JobSpec:
         schedule = dict(cast("Mapping[str, JsonValue]", raw.pop("schedule")))
         schedule["texts"] = tuple(cast("list[str]", schedule["texts"]))  # type: ignore[assignment]  # JSON has no tuples
         overlap = cast("Mapping[str, JsonValue]", raw.pop("overlap"))
+        for name, build in (("concurrency", ConcurrencyRule), ("sla", SlaRule)):
+            if raw.get(name) is not None:
+                raw[name] = build(**cast("dict[str, JsonValue]", raw[name]))  # type: ignore[arg-type,assignment]  # as below
         for name in ("tags", "alerts"):
             raw[name] = tuple(cast("list[str]", raw[name]))  # type: ignore[assignment]  # JSON has no tuples
         return cls(

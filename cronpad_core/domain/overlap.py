@@ -9,15 +9,27 @@ __all__ = ["OverlapPolicy", "OverlapRule"]
 
 
 class OverlapPolicy(StrEnum):
-    """``SKIP``: the new one is recorded as skipped. ``ALLOW``: up to ``max`` run at once, further ones are skipped."""
+    """What becomes of the new run.
+
+    ``SKIP``: recorded as skipped. ``ALLOW``: up to ``max`` run at once, further ones are skipped. ``QUEUE_ONE``, ``QUEUE_ALL``: it
+    waits for its turn, with at most ``max`` waiting. ``CANCEL_RUNNING``, ``KILL_RUNNING``: the running one is told to end, in an
+    orderly way or at once, and the new one waits for its recorded end; of several that wait only the newest runs.
+    """
 
     SKIP = "skip"
     ALLOW = "allow"
+    QUEUE_ONE = "queue_one"
+    QUEUE_ALL = "queue_all"
+    CANCEL_RUNNING = "cancel_running"
+    KILL_RUNNING = "kill_running"
+
+
+_REPLACING = {OverlapPolicy.CANCEL_RUNNING: "stop", OverlapPolicy.KILL_RUNNING: "kill"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapRule:
-    """The job's overlap policy; ``max`` is how many runs of it may be running at once under ``ALLOW``."""
+    """The job's overlap policy; ``max`` is how many may run at once under ``ALLOW``, and how many may wait under ``QUEUE_ALL``."""
 
     policy: OverlapPolicy = OverlapPolicy.SKIP
     max: int = 1
@@ -25,4 +37,16 @@ class OverlapRule:
     @property
     def limit(self) -> int:
         """How many runs of the job may be running at once."""
-        return 1 if self.policy is OverlapPolicy.SKIP else self.max
+        return self.max if self.policy is OverlapPolicy.ALLOW else 1
+
+    @property
+    def waiting(self) -> int:
+        """How many runs of the job may wait for their turn."""
+        if self.policy is OverlapPolicy.QUEUE_ALL:
+            return self.max
+        return 1 if self.policy is OverlapPolicy.QUEUE_ONE else 0
+
+    @property
+    def replaces(self) -> str | None:
+        """The stage that a running predecessor is asked for (``"stop"`` or ``"kill"``), or ``None`` where it is left alone."""
+        return _REPLACING.get(self.policy)

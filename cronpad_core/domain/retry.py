@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cronpad_core.domain.occurrence import Occurrence
 from cronpad_core.domain.timing import HOUR, Millis
 
-__all__ = ["RetryPlan", "RetryRule", "retry_delay_ms"]
+__all__ = ["RetryPlan", "RetryRule", "longest_delay_ms", "retry_delay_ms"]
 
 RETRY_AFTER_CAP = HOUR
 
@@ -35,6 +35,11 @@ class RetryPlan:
 
     attempt: int
     at_ms: Millis
+
+
+def longest_delay_ms(rule: RetryRule) -> Millis:
+    """No retry of this rule is planned further ahead than that, whatever its receiver asks for."""
+    return max(round(rule.cap_ms * (1 + rule.jitter)), RETRY_AFTER_CAP)
 
 
 def retry_delay_ms(rule: RetryRule, occurrence: Occurrence, *, retry_after_ms: Millis | None = None) -> Millis:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cronpad_core.domain.job import JobSpec
-from cronpad_core.domain.occurrence import RunKey
+from cronpad_core.domain.occurrence import Occurrence, RunKey
 from cronpad_core.domain.outcome import StreamCapture
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.timing import JsonValue, Millis
 
-__all__ = ["MOVES", "Attempt", "AttemptStatus", "Run", "RunStatus", "SkipReason"]
+__all__ = ["MOVES", "Attempt", "AttemptStatus", "Run", "RunStatus", "SkipReason", "next_entry"]
 
 
 class RunStatus(StrEnum):
@@ -77,6 +77,7 @@ class Run:
 
     ``attempt`` is the highest one opened; ``retry`` the stored plan of the next while ``retrying``; ``clean`` that its last
     holder stopped gracefully; ``redeliveries`` how often it was opened again after a holder died while it was running.
+    ``payload`` is what a trigger gave it for its sink; ``token`` the word by which a caller asks twice for the same run.
     """
 
     id: str
@@ -97,6 +98,8 @@ class Run:
     redeliveries: int = 0
     clean: bool = False
     cancel_requested: bool = False
+    payload: JsonValue = None
+    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +124,22 @@ class Attempt:
     exit_code: int | None = None
     facts: Mapping[str, JsonValue] = field(default_factory=dict)
     output: tuple[StreamCapture, ...] = ()
+
+
+def next_entry(run: Run) -> tuple[Occurrence, Millis]:
+    """The entry that an unfinished run must have in the queue, and when it is due."""
+    retrying = run.status is RunStatus.RETRYING
+    attempt = run.attempt + 1 if retrying else run.attempt
+    if retrying and run.retry is not None:
+        attempt, due = run.retry.attempt, run.retry.at_ms
+    else:
+        due = run.created_at_ms if run.opened_at_ms is None else run.opened_at_ms
+    key = run.key
+    occurrence = Occurrence(
+        job_id=key.job_id,
+        scheduled_at_ms=key.scheduled_at_ms,
+        attempt=attempt,
+        job_version=run.job_version,
+        trigger=key.trigger,
+    )
+    return occurrence, due

@@ -24,12 +24,27 @@ class Settlement:
     retry: RetryPlan | None = None
 
 
-def settle(run: Run, occurrence: Occurrence, outcome: Outcome, now_ms: Millis, *, interrupted: bool = False) -> Settlement:
+def settle(
+    run: Run,
+    occurrence: Occurrence,
+    outcome: Outcome,
+    now_ms: Millis,
+    *,
+    interrupted: bool = False,
+    cancelled: bool = False,
+) -> Settlement:
     """The one rule of retries. ``max`` retries follow the first try; time-outs and retryable failures use one up.
 
     ``interrupted``: we ended the delivery ourselves to stop; the run stays running for the next start, unless it may be
-    delivered once at most.
+    delivered once at most. ``cancelled``: somebody asked for its end, so what did not succeed is not tried again.
     """
+    settlement = _settle(run, occurrence, outcome, now_ms, interrupted=interrupted)
+    if cancelled and settlement.run is RunStatus.RETRYING:
+        return Settlement(attempt=settlement.attempt, run=RunStatus.CANCELLED)
+    return settlement
+
+
+def _settle(run: Run, occurrence: Occurrence, outcome: Outcome, now_ms: Millis, *, interrupted: bool) -> Settlement:
     at_most_once = run.spec.guarantee is Guarantee.AT_MOST_ONCE
     if isinstance(outcome, Delivered):
         return Settlement(attempt=AttemptStatus.DELIVERED, run=RunStatus.SUCCEEDED)

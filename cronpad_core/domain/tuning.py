@@ -15,7 +15,8 @@ class Tuning:
 
     ``workers`` is how many deliveries run at once; ``renew_ms`` how often the dispatcher lock is renewed; ``trust_margin_ms`` how
     long before the end of the lock its holder stops trusting it; ``cancel_grace_ms`` how long a cancelled delivery may take
-    before it is abandoned; ``flush_ms`` how long a result may wait for others to be written with.
+    before it is abandoned; ``flush_ms`` how long a result may wait for others to be written with; ``replay_rate`` how many slots
+    of the past may be started a second; ``max_running`` how many runs may be running at once, 0 for any number.
     """
 
     workers: int = 64
@@ -35,6 +36,8 @@ class Tuning:
     max_redeliveries: int = 5
     batch: int = 500
     flush_ms: Millis = 0
+    replay_rate: int = 20
+    max_running: int = 0
 
     def grace_ms(self, wanted: Millis) -> Millis:
         """How late a slot may start: what the job asks for, and never less than the overdue check needs to find a lost entry."""

@@ -20,7 +20,7 @@ from functools import partial
 from cronpad_core.domain.dispatch import LockRow, QueueLook, TermRecord
 from cronpad_core.domain.errors import StoreDamagedError, StoreError
 from cronpad_core.domain.events import QueueRebuilt
-from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.timing import MINUTE, Millis
 from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.authority import Authority
 from cronpad_core.engine.patience import Emit, Patience
@@ -95,6 +95,7 @@ class Dispatcher:
         self._looks = 0
         self._epoch = ""
         self.lost_because = ""
+        self.clock_was_ahead = False
 
     async def try_take(self) -> bool:
         """One look, and a taking where it is allowed. False: stand by and look again in a second."""
@@ -158,6 +159,7 @@ class Dispatcher:
             seen = await self._patience.attempt("queue", self._queue.look)
             if seen.lock is not None:
                 return False
+        self.clock_was_ahead = (seen.heartbeat_ms or 0) > self._clock.wall_ms() + MINUTE
         base = self._base(seen)
         epoch = self._draw()
         row = LockRow(token=self.token, term=term, expires_ms=base + began + self._tuning.lock_ttl_ms)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
+from cronpad_core.domain.errors import ScheduleError
+from cronpad_core.domain.events import RunEnded
 from cronpad_core.domain.job import Job, JobStatus
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.run import Run, RunStatus
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
-from cronpad_core.engine.patience import Patience
+from cronpad_core.engine.job_cache import JobCache
+from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.ticket import Ticket
-from cronpad_core.ports.catalog import CatalogStore
 from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.history import EndRequest, HistoryStore
 from cronpad_core.ports.schedule import Schedule, ScheduleReader
@@ -57,6 +59,8 @@ def ending(occurrence: Occurrence, run: Run, job: Job | None, now_ms: Millis) ->
     gone = job is None or job.status is JobStatus.DELETED
     if gone and (run.status is not RunStatus.RUNNING or run.attempt == occurrence.attempt):
         return RunStatus.CANCELLED, "its job was removed"
+    if run.cancel_requested and run.status is not RunStatus.RUNNING:
+        return RunStatus.CANCELLED, "cancelled before it was tried again" if run.attempt else "cancelled before it started"
     paused = job is not None and job.status is JobStatus.PAUSED and occurrence.trigger is Trigger.SCHEDULED
     if run.status is RunStatus.WAITING and paused:
         return RunStatus.CANCELLED, "its job was paused"
@@ -78,12 +82,13 @@ class Gate:
     def __init__(
         self,
         *,
-        catalog: CatalogStore,
+        catalog: JobCache,
         history: HistoryStore,
         clock: Clock,
         patience: Patience,
         schedules: ScheduleReader,
         tuning: Tuning,
+        emit: Emit,
     ) -> None:
         self._catalog = catalog
         self._history = history
@@ -91,6 +96,21 @@ class Gate:
         self._patience = patience
         self._schedules = schedules
         self._tuning = tuning
+        self._emit = emit
+
+    def plain(self, ticket: Ticket) -> Ticket | None:
+        """The ticket with its job, where its verdict is ``OPEN`` and nothing has to be asked for that; else ``None``."""
+        occurrence = ticket.occurrence
+        job = self._catalog.known(occurrence.job_id)
+        if job is None or not occurrence.is_slot or is_stale(occurrence, job):
+            return None
+        now = self._clock.wall_ms()
+        try:
+            schedule = self._schedules(job.id, job.version, job.spec.schedule)
+            late = is_late(ticket, job, self._start_at(occurrence, job, schedule), now, self._tuning)
+        except ScheduleError:
+            return None
+        return None if late else replace(ticket, job=job, judged_at_ms=now)
 
     async def judge(self, ticket: Ticket) -> tuple[Verdict, Ticket]:
         """The verdict over this entry. Raises ``ScheduleError`` where the job's schedule cannot be read any more."""
@@ -106,7 +126,8 @@ class Gate:
             return (Verdict.MISSED if run is None else Verdict.OPEN), ticket
         run = await self.run(occurrence)
         if run is None:
-            return (Verdict.DROP if occurrence.is_slot or job is None else Verdict.OPEN), ticket
+            # Whatever is no slot has a row before it has an entry: this one was made up, or its row was pruned.
+            return Verdict.DROP, ticket
         if run.status.terminal:
             return Verdict.ENDED, ticket
         end = ending(occurrence, run, job, self._clock.wall_ms())
@@ -121,7 +142,8 @@ class Gate:
             reason=end[1],
             now_ms=self._clock.wall_ms(),
         )
-        await self._patience.insist("history", lambda: self._history.end(request))
+        if await self._patience.insist("history", lambda: self._history.end(request)):
+            self._emit(RunEnded(occurrence=occurrence, job_name=run.spec.name, run_id=run.id, status=end[0], reason=end[1]))
         return Verdict.ENDED, ticket
 
     async def job(self, occurrence: Occurrence) -> Job | None:

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from cronpad_core.domain.dispatch import TermRecord
 from cronpad_core.domain.job import Job, JobStatus, JobVersion
+from cronpad_core.domain.limits import Workspace
 from cronpad_core.domain.timing import Millis
 from cronpad_core.ports.catalog import CatalogStore, JobWrite, Move, MoveAnswer
 
@@ -28,11 +29,13 @@ class JobCache:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._calls: dict[str, int] = {}
         self._doubtful: set[str] = set()
+        self._workspaces: dict[str, Workspace | None] = {}
 
     def forget(self) -> None:
         """Forgets everything, and what is being asked at the moment."""
         self._jobs.clear()
         self._doubtful.update(self._calls)
+        self._workspaces = {}
 
     def _begin(self, job_id: str) -> None:
         self._jobs.pop(job_id, None)
@@ -84,6 +87,33 @@ class JobCache:
         finally:
             for write in writes:
                 self._end(write.job.id, None)
+
+    def known(self, job_id: str) -> Job | None:
+        """The job as remembered, without asking the store."""
+        return self._jobs.get(job_id)
+
+    def known_workspace(self, name: str) -> Workspace | None:
+        """The workspace as remembered. Raises ``KeyError`` where it was not read yet."""
+        return self._workspaces[name]
+
+    async def workspace(self, name: str) -> Workspace | None:
+        """One workspace, from memory where it was read before."""
+        if name in self._workspaces:
+            return self._workspaces[name]
+        known = self._workspaces  # one that was forgotten meanwhile must not get an old answer
+        known[name] = found = await self._catalog.workspace(name)
+        return found
+
+    async def workspaces(self) -> list[Workspace]:
+        """All workspaces, from the store."""
+        return await self._catalog.workspaces()
+
+    async def set_workspace(self, new: Workspace, *, expected: Workspace | None, term: int) -> None:
+        """Stores a workspace."""
+        try:
+            await self._catalog.set_workspace(new, expected=expected, term=term)
+        finally:
+            self._workspaces = {}
 
     async def read_term(self) -> TermRecord:
         """The record of the holder."""

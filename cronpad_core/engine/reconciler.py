@@ -11,10 +11,11 @@ from cronpad_core.domain.events import EntriesRepaired
 from cronpad_core.domain.job import Job, JobStatus, JobVersion
 from cronpad_core.domain.ledger import RangeKind, SlotRange
 from cronpad_core.domain.occurrence import Occurrence
-from cronpad_core.domain.run import Run, RunStatus
+from cronpad_core.domain.run import RunStatus, next_entry
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.authority import Authority
+from cronpad_core.engine.budget import ReplayBudget
 from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.ticket import Holdings
 from cronpad_core.ports.catalog import CatalogStore
@@ -23,34 +24,16 @@ from cronpad_core.ports.history import HistoryStore, RangeRequest
 from cronpad_core.ports.queue import Entry, QueueStore
 from cronpad_core.ports.schedule import ScheduleReader
 
-__all__ = ["Reconciler", "next_entry"]
+__all__ = ["Reconciler"]
 
 _PAGE = 1_000
-
-
-def next_entry(run: Run) -> tuple[Occurrence, Millis]:
-    """The entry that an unfinished run must have in the queue, and when it is due."""
-    retrying = run.status is RunStatus.RETRYING
-    attempt = run.attempt + 1 if retrying else run.attempt
-    if retrying and run.retry is not None:
-        attempt, due = run.retry.attempt, run.retry.at_ms
-    else:
-        due = run.created_at_ms if run.opened_at_ms is None else run.opened_at_ms
-    key = run.key
-    occurrence = Occurrence(
-        job_id=key.job_id,
-        scheduled_at_ms=key.scheduled_at_ms,
-        attempt=attempt,
-        job_version=run.job_version,
-        trigger=key.trigger,
-    )
-    return occurrence, due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Missing:
     occurrence: Occurrence
     at_ms: Millis
+    replayed: bool = False
 
 
 class Reconciler:
@@ -71,6 +54,7 @@ class Reconciler:
         holdings: Holdings,
         patience: Patience,
         schedules: ScheduleReader,
+        budget: ReplayBudget,
         tuning: Tuning,
         emit: Emit,
     ) -> None:
@@ -82,6 +66,7 @@ class Reconciler:
         self._holdings = holdings
         self._patience = patience
         self._schedules = schedules
+        self._budget = budget
         self._tuning = tuning
         self._emit = emit
 
@@ -124,13 +109,13 @@ class Reconciler:
             if slot is None:
                 continue
             occurrence, at_ms = job.slot(slot), slot
-            if (job.spec.jitter_ms or job.spec.offset_ms) and job.replay is None:
+            if job.replay is None and (job.spec.jitter_ms or job.spec.offset_ms):
                 try:
                     schedule = self._schedules(job.id, job.version, job.spec.schedule)
                     at_ms = job.spec.start_at_ms(occurrence, schedule.next_after_ms(slot))
                 except ScheduleError:
                     at_ms = slot
-            wanted.append(_Missing(occurrence=occurrence, at_ms=at_ms))
+            wanted.append(_Missing(occurrence=occurrence, at_ms=at_ms, replayed=job.replay is not None))
         return wanted
 
     async def _runs(self, before_ms: Millis | None) -> int:
@@ -140,7 +125,11 @@ class Reconciler:
             wanted = []
             for run in page:
                 occurrence, due = next_entry(run)
-                if (before_ms is None or due < before_ms) and not self._holdings.holds_run(occurrence):
+                # An open run that is dated in the future was opened while the clock was ahead: it counts as old.
+                old = (
+                    before_ms is None or due < before_ms or (run.status is not RunStatus.RETRYING and due > self._clock.wall_ms())
+                )
+                if old and not self._holdings.holds_run(occurrence):
                     wanted.append(_Missing(occurrence=occurrence, at_ms=due))
             repaired += await self._put_missing(wanted)
             if len(page) < _PAGE:
@@ -154,7 +143,7 @@ class Reconciler:
         members = [one.occurrence.member for one in wanted]
         there = await self._patience.attempt("queue", lambda: self._queue.contains(members))
         entries = [
-            Entry(member=one.occurrence.member, at_ms=one.at_ms)
+            Entry(member=one.occurrence.member, at_ms=self._due(one))
             for one in wanted
             if one.occurrence.member not in there and self._holdings.get(one.occurrence.member) is None
         ]
@@ -162,6 +151,9 @@ class Reconciler:
             return 0
         in_flight = await self._patience.attempt("queue", lambda: self._queue.put(entries, term=term))
         return len(entries) - len(in_flight)
+
+    def _due(self, one: _Missing) -> Millis:
+        return max(one.at_ms, self._budget.next_ms(self._clock.wall_ms())) if one.replayed else one.at_ms
 
     async def _drop_ended(self) -> None:
         """Writes the dropped slots of ended versions into the ledger; redone as often as need be."""

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from cronpad_core.domain.events import AttemptFinished, LeaseLost
+from cronpad_core.domain.events import AttemptFinished, LeaseLost, SlaBreached
 from cronpad_core.domain.run import Attempt
+from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.ticket import Result, Ticket
 from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.history import HistoryStore, RecordAnswer, RecordKind, RecordRequest
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "sla_breaches"]
+
+
+def sla_breaches(ticket: Ticket, result: Result) -> list[tuple[str, Millis]]:
+    """Which rules of the job's SLA this attempt broke, and by how much: a first start too late, an end of the run too late.
+
+    The time that a cap, or the run's own place in a queue, held it back does not count.
+    """
+    run, occurrence = ticket.run, ticket.occurrence
+    sla = run.spec.sla if run is not None else None
+    if run is None or sla is None:
+        return []
+    due_ms = run.spec.start_at_ms(replace(occurrence, scheduled_at_ms=run.slot_at_ms), None)
+    held_ms = 0 if ticket.held_since_ms is None else max(0, ticket.opened_at_ms - ticket.held_since_ms)
+    found = []
+    if sla.start_within_ms is not None and occurrence.attempt == 0 and not ticket.redelivery:
+        found.append(("start_within", result.sent_at_ms - due_ms - held_ms - sla.start_within_ms))
+    if sla.finish_within_ms is not None and result.settlement.run.terminal:
+        found.append(("finish_within", result.finished_at_ms - due_ms - held_ms - sla.finish_within_ms))
+    return [(rule, over_ms) for rule, over_ms in found if over_ms > 0]
 
 
 class Recorder:
@@ -35,9 +57,10 @@ class Recorder:
     async def record(self, ticket: Ticket, result: Result) -> RecordAnswer:
         """Stores the result. A worker that took over a newer lease meanwhile writes again under the new fence."""
         holding = ticket.holding
+        breaches = sla_breaches(ticket, result)
         while True:
             fence = holding.fence
-            request = self._request(ticket, result, fence)
+            request = self._request(ticket, result, fence, breaches)
             answer = await self._store(request)
             while holding.offered > holding.fence:
                 await self._clock.sleep(10)
@@ -60,20 +83,24 @@ class Recorder:
                     retry_at_ms=answer.retry.at_ms if answer.retry else None,
                 )
             )
+            for rule, over_ms in breaches:
+                self._emit(
+                    SlaBreached(occurrence=ticket.occurrence, job_name=run.spec.name, run_id=run.id, rule=rule, over_ms=over_ms)
+                )
         return answer
 
     async def _store(self, request: RecordRequest) -> RecordAnswer:
-        """Writes at once, or together with what ends within the flush interval; either way the answer comes after the commit."""
-        if not self._tuning.flush_ms:
-            [answer] = await self._patience.insist("history", partial(self._history.record, [request]))
-            return answer
+        """Writes it together with whatever else ends meanwhile; the answer comes after the commit."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[RecordAnswer] = loop.create_future()
         self._waiting.append((request, answered))
         if len(self._waiting) >= self._tuning.batch:
             self._flush()
         elif len(self._waiting) == 1:
-            loop.call_later(self._tuning.flush_ms / 1000, self._flush)
+            if self._tuning.flush_ms:
+                loop.call_later(self._tuning.flush_ms / 1000, self._flush)
+            elif not self._flushing:
+                loop.call_soon(self._flush)
         return await answered
 
     def _flush(self) -> None:
@@ -81,22 +108,29 @@ class Recorder:
         if waiting:
             task = asyncio.ensure_future(self._write(waiting))
             self._flushing.add(task)
-            task.add_done_callback(self._flushing.discard)
+            task.add_done_callback(self._flushed)
+
+    def _flushed(self, task: asyncio.Task[None]) -> None:
+        self._flushing.discard(task)
+        if self._waiting and not self._tuning.flush_ms:
+            self._flush()
 
     async def _write(self, waiting: list[tuple[RecordRequest, asyncio.Future[RecordAnswer]]]) -> None:
         requests = [request for request, _ in waiting]
         try:
             answers = await self._patience.insist("history", partial(self._history.record, requests))
-        except Exception as error:  # each caller has to hear of it; none may wait for ever
+        except BaseException as error:  # each caller has to hear of it; none may wait for ever
             for _, answered in waiting:
                 if not answered.done():
-                    answered.set_exception(error)
+                    answered.set_exception(error) if isinstance(error, Exception) else answered.cancel()
+            if not isinstance(error, Exception):
+                raise
             return
         for (_, answered), answer in zip(waiting, answers, strict=True):
             if not answered.done():
                 answered.set_result(answer)
 
-    def _request(self, ticket: Ticket, result: Result, fence: int) -> RecordRequest:
+    def _request(self, ticket: Ticket, result: Result, fence: int, breaches: Sequence[tuple[str, Millis]]) -> RecordRequest:
         run, outcome, settlement = ticket.run, result.outcome, result.settlement
         assert run is not None, "an opened ticket has its run"
         attempt = Attempt(
@@ -112,7 +146,7 @@ class Recorder:
             held_since_ms=ticket.held_since_ms,
             reason=outcome.reason,
             exit_code=outcome.exit_code,
-            facts=outcome.facts,
+            facts={**outcome.facts, "sla": [rule for rule, _ in breaches]} if breaches else outcome.facts,
             output=outcome.output,
         )
         return RecordRequest(key=run.key, attempt=attempt, status=settlement.run, retry=settlement.retry)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cronpad_core.domain.job import Job
-from cronpad_core.domain.occurrence import Occurrence
+from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
 from cronpad_core.domain.outcome import Outcome
 from cronpad_core.domain.run import Run
 from cronpad_core.domain.settlement import Settlement
@@ -47,13 +47,25 @@ class Ticket:
     opened_at_ms: Millis = 0
     redelivery: bool = False
 
+    @property
+    def replayed(self) -> bool:
+        """Whether this is a slot of a decided catch-up."""
+        replay = self.job.replay if self.job is not None and self.occurrence.is_slot else None
+        return replay is not None and self.occurrence.scheduled_at_ms <= replay.until_ms
+
+    @property
+    def of_the_past(self) -> bool:
+        """Whether it is replayed, or part of a backfill, so that the replay budget counts it."""
+        return self.occurrence.trigger is Trigger.BACKFILL or self.replayed
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Holding:
     """An entry that this process holds: the fence and term it goes by now.
 
     ``offered`` is the newest fence under which the same entry was claimed again; until it is taken over (``fence`` reaches it) a
-    result may be refused. ``lost`` says that the lease is gone; ``sending`` that its delivery runs.
+    result may be refused. ``lost`` says that the lease is gone; ``sending`` that its delivery runs. ``wanted``: somebody asked this
+    run to be cancelled, by that stage and for that reason.
     """
 
     occurrence: Occurrence
@@ -67,11 +79,19 @@ class Holding:
     kill_grace_ms: Millis = 0
     at_once: bool = False
     cancel: CancelSignal | None = None
+    wanted: tuple[str, str] | None = None
 
     @property
     def lease(self) -> Lease:
         """The lease as the queue knows it."""
         return Lease(member=self.occurrence.member, fence=self.fence)
+
+    def tell(self, stage: str, reason: str) -> None:
+        """Asks this run to be cancelled: its delivery now, or before it begins."""
+        if self.wanted is None or self.wanted[0] != "kill":
+            self.wanted = stage, reason
+        if self.cancel is not None:
+            self.cancel.ask(stage, reason)
 
 
 class Holdings:
@@ -119,6 +139,20 @@ class Holdings:
     def members(self) -> frozenset[str]:
         """All entries held."""
         return frozenset(self._by_member)
+
+    def tell(self, key: RunKey, stage: str, reason: str) -> bool:
+        """Asks the run of that key to be cancelled, if this process holds it; answers whether it does."""
+        held = [holding for holding in self._by_member.values() if holding.occurrence.key == key]
+        for holding in held:
+            holding.tell(stage, reason)
+        return bool(held)
+
+    def tell_others(self, occurrence: Occurrence, stage: str, reason: str) -> None:
+        """Asks all other runs of the same job that are being delivered here to be cancelled."""
+        for holding in list(self._by_member.values()):
+            other = holding.occurrence
+            if other.job_id == occurrence.job_id and other.key != occurrence.key and holding.run_id is not None:
+                holding.tell(stage, reason)
 
     def holds_run(self, occurrence: Occurrence) -> bool:
         """Whether any attempt of this run is held."""

@@ -80,6 +80,11 @@ class Worker:
         holding.cancel, holding.run_id, holding.job_name = cancel, run.id, spec.name
         holding.kill_grace_ms, holding.at_once = spec.kill_grace_ms, spec.shutdown is ShutdownStyle.AT_ONCE
         sent = self._clock.wall_ms()
+        if holding.wanted is not None:
+            outcome: Outcome = Cancelled(reason=holding.wanted[1])
+            return Result(
+                outcome=outcome, settlement=settle(run, occurrence, outcome, sent), sent_at_ms=sent, finished_at_ms=sent
+            )
         self._emit(
             AttemptStarted(
                 occurrence=occurrence,
@@ -101,7 +106,8 @@ class Worker:
             holding.sending = False
         finished = self._clock.wall_ms()
         interrupted = cancel.reason == SHUTDOWN and isinstance(outcome, Cancelled)
-        settlement = settle(run, occurrence, outcome, finished, interrupted=interrupted)
+        cancelled = holding.wanted is not None
+        settlement = settle(run, occurrence, outcome, finished, interrupted=interrupted and not cancelled, cancelled=cancelled)
         return Result(outcome=outcome, settlement=settlement, sent_at_ms=sent, finished_at_ms=finished)
 
     async def _trusted(self, holding: Holding) -> bool:

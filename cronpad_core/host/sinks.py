@@ -44,7 +44,7 @@ class SinkPool:
 
     Used from one event loop. ``plugin_settings`` are the host-wide tables ``[plugins.<name>]`` by sink name; ``redact`` is
     applied to every text of a plugin's exception before it is kept; ``threads`` bounds how many plain ``def deliver`` run at
-    once. ``plugin_errors`` counts what the guard caught, by sink.
+    once; ``state`` names the state for the sinks. ``plugin_errors`` counts what the guard caught, by sink.
     """
 
     def __init__(
@@ -56,10 +56,12 @@ class SinkPool:
         plugin_settings: Mapping[str, Mapping[str, JsonValue]] | None = None,
         redact: Callable[[str], str] | None = None,
         threads: int = 64,
+        state: str = "",
     ) -> None:
         self._registry = registry
         self._environ = environ
         self._secret = secret
+        self._state = state
         self._plugin_settings = plugin_settings or {}
         self._redact = redact or str
         self._sinks: dict[str, Sink] = {}
@@ -139,7 +141,8 @@ class SinkPool:
 
     def _build(self, sink_type: str) -> Sink:
         found = self._registry.sink(sink_type)
-        context = SinkContext(settings=self._plugin_settings.get(sink_type, {}), environ=self._environ, secret=self._secret)
+        settings = self._plugin_settings.get(sink_type, {})
+        context = SinkContext(settings=settings, environ=self._environ, secret=self._secret, state=self._state)
         try:
             sink = found.build(context)
         except PluginError as error:

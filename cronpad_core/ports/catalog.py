@@ -11,6 +11,7 @@ C2    ``write`` applies all changes or none; one whose ``expected`` is not the s
 C3    ``move`` changes ``next_run_at`` only from the instant, version and clock epoch that the caller saw, while active
 C4    a moved job whose next is ``None`` becomes ``completed``
 C5    version numbers of a job never go down, and ended versions stay readable
+C6    ``set_workspace`` changes a workspace only where it is what the caller read
 ====  =============================================================================================================
 """
 
@@ -23,6 +24,7 @@ from typing import Protocol
 
 from cronpad_core.domain.dispatch import TermRecord
 from cronpad_core.domain.job import Job, JobStatus, JobVersion, Replay
+from cronpad_core.domain.limits import Workspace
 from cronpad_core.domain.timing import Millis
 
 __all__ = ["CatalogStore", "JobWrite", "Move", "MoveAnswer", "MoveKind", "StaleWriteError", "TermStore"]
@@ -44,6 +46,7 @@ class JobWrite:
     expected: Job | None
     ends: JobVersion | None = None
     begins: JobVersion | None = None
+    amends: tuple[JobVersion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,3 +117,12 @@ class CatalogStore(TermStore, Protocol):
 
     async def mark_ledgered(self, versions: Sequence[JobVersion]) -> None:
         """The ledger has the dropped slots of these ended versions now."""
+
+    async def workspace(self, name: str) -> Workspace | None:
+        """One workspace by name; ``None`` for one that nobody has set anything of."""
+
+    async def workspaces(self) -> list[Workspace]:
+        """All workspaces that something was set of, by name."""
+
+    async def set_workspace(self, new: Workspace, *, expected: Workspace | None, term: int) -> None:
+        """Stores a workspace. Raises :class:`StaleWriteError` and ``TermRefusedError``. (C6)"""

@@ -25,6 +25,9 @@ class Clock(Protocol):
     def boot_id(self) -> str:
         """Names this start of the machine: another one means that earlier boot times say nothing."""
 
+    def suspended_ms(self) -> Millis:
+        """How long the machine has been suspended since it was started; only differences mean something."""
+
     async def sleep(self, duration_ms: Millis) -> None:
         """Returns after ``duration_ms``, early or late by what the loop allows; a jump of the wall clock does not matter."""
 

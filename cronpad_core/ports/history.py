@@ -12,12 +12,18 @@ H4    recording the same result twice answers the stored plan and changes nothin
 H5    a range row leaves out every instant that has a run row or lies in a range of the same version
 H6    a slot that a range row covers cannot be opened
 H7    fences in run rows never decrease
+H8    ``add_pending`` gives each request a row of its own, or the one that its token or slot has
+H9    ``request_cancel`` changes nothing but the mark, and nothing of a run that has ended
+H10   a backfill moves only from what the caller read
+H11   ``prune`` removes ended runs alone, and ``ledger_from`` is then after every scheduled slot that it removed
+H12   ``used`` is the number of openings that ``decide_open`` counted
+H13   after ``cut_ranges`` no range of that version reaches past the bound, and counts are true
 ====  =============================================================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -28,12 +34,11 @@ from cronpad_core.domain.occurrence import RunKey
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.run import Attempt, Run, RunStatus
 from cronpad_core.domain.timing import Millis
+from cronpad_core.ports.asked import AskedRuns
 from cronpad_core.ports.catalog import TermStore
+from cronpad_core.ports.keeping import Keeping, SlotCounter
 
 __all__ = ["EndRequest", "HistoryStore", "RangeRequest", "RecordAnswer", "RecordKind", "RecordRequest", "SlotCounter"]
-
-SlotCounter = Callable[[Millis, Millis], int]
-"""How many slots of a job version lie in [first, last]; pure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +93,14 @@ class RangeRequest:
     slots: SlotCounter
 
 
-class HistoryStore(TermStore, Protocol):
-    """Runs, attempts and ranges."""
+class HistoryStore(TermStore, AskedRuns, Keeping, Protocol):
+    """Runs, attempts and ranges; what people asked for; and how far back it all reaches."""
 
     async def open_runs(self, requests: Sequence[OpenRequest]) -> list[OpenDecision]:
         """Opens runs, in order, each seeing those before it; one answer for each. (H1, H2, H6)
 
         With ``OPENED`` the attempt row ``(run, attempt, fence)`` is inserted as running, and older running attempt rows of the
-        run become ``interrupted``.
+        run become ``interrupted``. What an answer says of ``counted`` and ``replaces`` is done in the same transaction.
         """
 
     async def record(self, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:

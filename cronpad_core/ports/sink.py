@@ -102,8 +102,13 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkContext:
-    """What a sink is built with: the host-wide settings ``[plugins.<name>]`` and the environment that cronpad was started with."""
+    """What a sink is built with: the host-wide settings ``[plugins.<name>]`` and the environment that cronpad was started with.
+
+    ``state`` names the state that runs belong to: its URL, or its directory; empty where there is none. Every process that works
+    on one state is given the same text. It may hold credentials, so it is not to be shown.
+    """
 
     settings: Mapping[str, JsonValue]
     environ: Mapping[str, str]
     secret: Callable[[str], str]
+    state: str = ""

@@ -29,7 +29,8 @@ class SpawnError(Exception):
 class SpawnRequest:
     """What to start: ``argv`` without a shell, ``env`` complete, output kept up to the given bytes at either end.
 
-    ``linger_ms`` is how long output is read on after the leader's end while something else holds the pipes open.
+    ``linger_ms`` is how long output is read on after the leader's end while something else holds the pipes open. A spawner that
+    knows of an earlier copy of the same run waits up to ``patience_ms`` for its end before it starts this one, or does not.
     """
 
     argv: Sequence[str]
@@ -38,6 +39,7 @@ class SpawnRequest:
     keep_head: int = 65_536
     keep_tail: int = 65_536
     linger_ms: Millis = 1_000
+    patience_ms: Millis = 15_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

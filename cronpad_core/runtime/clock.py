@@ -37,6 +37,10 @@ class SystemClock:
         """Names this start of the machine."""
         return self._boot_id
 
+    def suspended_ms(self) -> Millis:
+        """What boot time has counted and the running clock has not; 0 where the system does not tell them apart."""
+        return (time.clock_gettime_ns(_BOOT) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)) // 1_000_000
+
     async def sleep(self, duration_ms: Millis) -> None:
         """Waits on the loop's own clock."""
         await asyncio.sleep(duration_ms / 1000)

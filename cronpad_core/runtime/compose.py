@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.advancer import Advancer
 from cronpad_core.engine.authority import Authority
+from cronpad_core.engine.budget import ReplayBudget
 from cronpad_core.engine.catchup import CatchUp
 from cronpad_core.engine.claimer import Claimer
+from cronpad_core.engine.clock_watch import ClockWatch
 from cronpad_core.engine.dispatcher import Dispatcher
 from cronpad_core.engine.gate import Gate
+from cronpad_core.engine.holds import Holds
 from cronpad_core.engine.job_cache import JobCache
 from cronpad_core.engine.leases import LeaseKeeper
 from cronpad_core.engine.opener import Opener
@@ -19,6 +22,7 @@ from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.reaper import Reaper
 from cronpad_core.engine.reconciler import Reconciler
 from cronpad_core.engine.recorder import Recorder
+from cronpad_core.engine.rewinder import Rewinder
 from cronpad_core.engine.settle import Settle
 from cronpad_core.engine.ticket import Holdings
 from cronpad_core.engine.wakeup import WakeUp
@@ -65,6 +69,9 @@ class Engine:
     leases: LeaseKeeper
     reaper: Reaper
     reconciler: Reconciler
+    rewinder: Rewinder
+    watch: ClockWatch
+    budget: ReplayBudget
     advancer: Advancer
     worker: Worker
 
@@ -80,6 +87,7 @@ def compose(parts: Parts) -> Engine:
         patience=Patience(clock, authority, emit),
         holdings=Holdings(),
         wake=WakeUp(),
+        budget=ReplayBudget(rate=tuning.replay_rate, workers=tuning.workers),
     )
     patience, holdings = shared.patience, shared.holdings
     line = shared.line()
@@ -116,6 +124,9 @@ def compose(parts: Parts) -> Engine:
         leases=line.leases,
         reaper=Reaper(queue=storage.queue, clock=clock, authority=authority, holdings=holdings, patience=patience, tuning=tuning),
         reconciler=shared.reconciler(),
+        rewinder=shared.rewinder(),
+        watch=ClockWatch(clock, emit),
+        budget=shared.budget,
         advancer=line.advancer,
         worker=line.worker,
     )
@@ -131,6 +142,7 @@ class _Shared:
     patience: Patience
     holdings: Holdings
     wake: WakeUp
+    budget: ReplayBudget
 
     def line(self) -> Line:
         """The line with its steps."""
@@ -138,7 +150,15 @@ class _Shared:
         clock, emit, tuning, patience = parts.clock, parts.emit, parts.tuning, self.patience
         queue, history, catalog, schedules = parts.storage.queue, parts.storage.history, self.catalog, parts.schedules
         return Line(
-            gate=Gate(catalog=catalog, history=history, clock=clock, patience=patience, schedules=schedules, tuning=tuning),
+            gate=Gate(
+                catalog=catalog,
+                history=history,
+                clock=clock,
+                patience=patience,
+                schedules=schedules,
+                tuning=tuning,
+                emit=emit,
+            ),
             catchup=CatchUp(
                 catalog=catalog,
                 history=history,
@@ -148,6 +168,7 @@ class _Shared:
                 emit=emit,
             ),
             opener=Opener(
+                catalog=catalog,
                 history=history,
                 clock=clock,
                 patience=patience,
@@ -156,7 +177,15 @@ class _Shared:
                 available=parts.sinks.available,
                 emit=emit,
             ),
-            advancer=Advancer(catalog=catalog, queue=queue, clock=clock, patience=patience, schedules=schedules, wake=self.wake),
+            advancer=Advancer(
+                catalog=catalog,
+                queue=queue,
+                clock=clock,
+                patience=patience,
+                schedules=schedules,
+                budget=self.budget,
+                wake=self.wake,
+            ),
             worker=Worker(
                 sinks=parts.sinks, clock=clock, authority=self.authority, tuning=tuning, present=queue.present, emit=emit
             ),
@@ -164,6 +193,8 @@ class _Shared:
             settle=Settle(queue=queue, clock=clock, patience=patience, wake=self.wake),
             leases=self._leases(),
             holdings=self.holdings,
+            holds=Holds(),
+            budget=self.budget,
             authority=self.authority,
             clock=clock,
             wake=self.wake,
@@ -195,6 +226,21 @@ class _Shared:
             holdings=self.holdings,
             patience=self.patience,
             schedules=parts.schedules,
+            budget=self.budget,
             tuning=parts.tuning,
+            emit=parts.emit,
+        )
+
+    def rewinder(self) -> Rewinder:
+        """The part that puts right what a clock that was ahead left behind."""
+        parts = self.parts
+        return Rewinder(
+            catalog=self.catalog,
+            history=parts.storage.history,
+            queue=parts.storage.queue,
+            clock=parts.clock,
+            authority=self.authority,
+            patience=self.patience,
+            schedules=parts.schedules,
             emit=parts.emit,
         )

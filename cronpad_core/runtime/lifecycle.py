@@ -8,28 +8,34 @@ import secrets
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from cronpad_core.config.secrets import resolve_secret
 from cronpad_core.config.settings import Settings
-from cronpad_core.control.apply import Applied, Declared, apply
+from cronpad_core.control.apply import Applied, ChangeKind, Declared, apply
 from cronpad_core.domain.errors import ConfigurationError, CoreDiedError, CronpadError
 from cronpad_core.domain.events import DispatcherChanged, Event
 from cronpad_core.domain.timing import JsonValue
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.retention import Keep
 from cronpad_core.host.loader import PluginHost
 from cronpad_core.host.observers import Observers, tell_hook
 from cronpad_core.host.sinks import SinkPool
 from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.misfire import MisfirePolicy
+from cronpad_core.runtime.chores import Chores
 from cronpad_core.runtime.clock import SystemClock
 from cronpad_core.runtime.compose import Engine, Parts, compose
+from cronpad_core.runtime.control_protocol import socket_name
+from cronpad_core.runtime.control_socket import ControlSocket
+from cronpad_core.runtime.desk import desk_of
 from cronpad_core.runtime.drain import Drain
 from cronpad_core.runtime.health import Pulse, write_pulse
 from cronpad_core.runtime.loops import Loops
 from cronpad_core.runtime.schedules import ScheduleBook
 from cronpad_core.runtime.sinks import HostSinks
 from cronpad_core.runtime.state import identity_for, open_storage
+from cronpad_core.runtime.vitals import Vitals
 
 __all__ = ["Listener", "Runner", "RunnerOptions", "tuning_of"]
 
@@ -52,6 +58,8 @@ def tuning_of(settings: Settings) -> Tuning:
         renew_ms=ttl // 3,
         look_ms=min(1_000, max(50, ttl // 15)),
         trust_margin_ms=min(1_000, ttl // 15),
+        replay_rate=settings.scheduler_replay_rate,
+        max_running=settings.scheduler_max_running,
     )
 
 
@@ -103,6 +111,7 @@ class Runner:
             environ=options.environ,
             secret=partial(resolve_secret, environ=options.environ),
             plugin_settings=_plugin_tables(options.settings),
+            state=options.url,
         )
         self.schedules = ScheduleBook()
         self.engine: Engine = compose(
@@ -119,8 +128,10 @@ class Runner:
                 owner=token,
             )
         )
-        self.loops = Loops(self.engine, prepare=self._prepare, stand_by=options.stand_by)
+        self._chores = Chores(self.engine, desk_of(self.engine), self.schedules, _keep(options.settings))
+        self.loops = Loops(self.engine, prepare=self._prepare, stand_by=options.stand_by, chores=self._chores.all)
         self._active_once = asyncio.Event()
+        self._control = self._control_socket()
 
     def _emit(self, event: Event) -> None:
         try:
@@ -129,6 +140,8 @@ class Runner:
             self._listener.note(f"{type(event).__name__} could not be shown: {type(error).__name__}: {error}")
         if self._observers.wanted:
             self._observers.tell(event)
+        if self._control is not None:
+            self._control.heard(event)
         if isinstance(event, DispatcherChanged) and event.state == "active":
             self._active_once.set()
 
@@ -158,6 +171,8 @@ class Runner:
         if self._options.exit_when_idle:
             ends.append(asyncio.ensure_future(self._until_idle()))
         beside = [asyncio.ensure_future(self._tell_started()), asyncio.ensure_future(self._beat())]
+        if self._control is not None:
+            beside.append(asyncio.ensure_future(self._control.follow(self.loops.active)))
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
@@ -198,15 +213,23 @@ class Runner:
     async def _beat(self) -> None:
         """Leaves a pulse beside the state while this process is the active one; a standby writes nothing."""
         await self._active_once.wait()
+        self._vitals.note_start()
         while True:
+            await self._vitals.look()
             if self.loops.active.is_set():
                 self._pulse("active")
             await self.clock.sleep(self.engine.parts.tuning.renew_ms)
+
+    @cached_property
+    def _vitals(self) -> Vitals:
+        """What the pulse says besides that it beats."""
+        return Vitals(self.storage.directory, self.clock, self._host.plugins, self.storage.tools)
 
     def _pulse(self, dispatcher: str) -> None:
         directory, tuning = self.storage.directory, self.engine.parts.tuning
         if directory is None:
             return
+        failing = tuple(sorted(self.engine.patience.failing))
         pulse = Pulse(
             dispatcher=dispatcher,
             pid=os.getpid(),
@@ -214,10 +237,21 @@ class Runner:
             boot_id=self.clock.boot_id(),
             beat_boot_ms=self.clock.boot_ms(),
             fresh_for_ms=tuning.lock_ttl_ms,
-            failing=tuple(sorted(self.engine.patience.failing)),
+            failing=failing,
             running=len(self.engine.holdings),
+            wrong={store: word for store, word in self._vitals.wrong.items() if store in failing},
+            degraded=self._vitals.codes(self.engine.worker.abandoned),
+            starts=self._vitals.starts,
         )
         write_pulse(directory, pulse)
+
+    def _control_socket(self) -> ControlSocket | None:
+        """How other processes ask this one for something while it is the active one; none for a state in memory."""
+        directory = self.storage.directory
+        if directory is None:
+            return None
+        name, own = socket_name(self._options.url), {"reload": self._asked_to_reload}
+        return ControlSocket(directory, desk_of(self.engine), name=name, operations=own, note=self._listener.note)
 
     async def _tell_started(self) -> None:
         await self._active_once.wait()
@@ -228,9 +262,10 @@ class Runner:
 
     async def _prepare(self) -> None:
         await self.storage.prepare()
+        await self._chores.refit()
         await self._apply()
 
-    async def _apply(self) -> None:
+    async def _apply(self) -> Applied:
         applied = await apply(
             self.declared,
             origins=self._origins,
@@ -242,6 +277,7 @@ class Runner:
             term=self.engine.authority.term,
         )
         self._listener.applied(applied)
+        return applied
 
     def reload(self) -> None:
         """Reads the files again (SIGHUP): all of them valid, or nothing changes."""
@@ -249,19 +285,34 @@ class Runner:
 
     async def _reload(self) -> None:
         try:
-            declared, origins = self._options.load()
+            self._read_again()
         except CronpadError as error:
             report = error.report if isinstance(error, ConfigurationError) else error.message
             self._listener.note(f"reload refused, nothing was changed:\n{report}")
             return
-        self.declared, self._origins = declared, self._origins | origins
         try:
             if self.engine.authority.trusted():
-                await self._apply()
-                await self.engine.reconciler.sweep()
-                self.engine.wake.ring()
+                await self._apply_again()
         except CronpadError as error:
             self._listener.note(f"the files were read, but applying them broke off: {error.message}; send SIGHUP again")
+
+    def _read_again(self) -> None:
+        declared, origins = self._options.load()
+        self.declared, self._origins = declared, self._origins | origins
+
+    async def _apply_again(self) -> Applied:
+        applied = await self._apply()
+        await self.engine.reconciler.sweep()
+        self.engine.wake.ring()
+        return applied
+
+    async def _asked_to_reload(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """The operation ``reload``: as SIGHUP, but whoever asked is told what became of it."""
+        if arguments:
+            raise ConfigurationError('"reload" takes no argument')
+        self._read_again()
+        applied = await self._apply_again()
+        return {kind.value: len(applied.of(kind)) for kind in ChangeKind}
 
     async def _until_idle(self) -> None:
         """Returns when every job has completed and nothing is queued or running."""
@@ -281,6 +332,15 @@ def _died(core: asyncio.Future[None]) -> None:
     if isinstance(error, CronpadError):
         raise error
     raise CoreDiedError(f"a core loop ended: {type(error).__name__}: {error}", hint="restart it, and report this") from error
+
+
+def _keep(settings: Settings) -> Keep:
+    """How long history is kept; 0 in a setting is for ever."""
+    return Keep(
+        for_ms=settings.history_keep_for_ms or None,
+        runs=settings.history_keep_runs or None,
+        max_bytes=settings.history_keep_mb * 1_000_000 or None,
+    )
 
 
 def _policies(host: PluginHost) -> dict[str, MisfirePolicy]:

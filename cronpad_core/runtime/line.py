@@ -16,19 +16,24 @@ twice; none may be left out.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 
-from cronpad_core.domain.admission import OpenKind
+from cronpad_core.domain.admission import OpenDecision, OpenKind
 from cronpad_core.domain.errors import ScheduleError, TermRefusedError
-from cronpad_core.domain.events import EntryDropped, JobUnreadable, LineFailed
+from cronpad_core.domain.events import EntryDropped, JobUnreadable, LineFailed, RunHeld
+from cronpad_core.domain.limits import scopes_of
 from cronpad_core.domain.occurrence import Occurrence
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.run import RunStatus
 from cronpad_core.domain.timing import MINUTE
 from cronpad_core.engine.advancer import Advancer
 from cronpad_core.engine.authority import Authority
+from cronpad_core.engine.budget import ReplayBudget
 from cronpad_core.engine.catchup import CatchUp, Decided
 from cronpad_core.engine.gate import Gate, Verdict
+from cronpad_core.engine.holds import Holds
 from cronpad_core.engine.leases import LeaseKeeper
 from cronpad_core.engine.opener import Opener
 from cronpad_core.engine.patience import Emit
@@ -42,7 +47,9 @@ from cronpad_core.ports.history import RecordKind
 
 __all__ = ["Line"]
 
-_HOLD_MS = 250
+_BUSY_MS = 250
+
+Spawn = Callable[[Coroutine[object, object, None]], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,15 +65,66 @@ class Line:
     settle: Settle
     leases: LeaseKeeper
     holdings: Holdings
+    holds: Holds
+    budget: ReplayBudget
     authority: Authority
     clock: Clock
     wake: WakeUp
     emit: Emit
 
+    async def begin(self, tickets: Sequence[Ticket], spawn: Spawn) -> None:
+        """Walks what one claim brought: what goes the usual way shares its transactions; from the delivery on each is alone."""
+        usual: list[Ticket] = []
+        for ticket in tickets:
+            plain = self.gate.plain(ticket) if len(tickets) > 1 else None
+            if plain is None or plain.of_the_past:
+                spawn(self.walk(ticket))
+            else:
+                usual.append(plain)
+        if not usual:
+            return
+        try:
+            opened = await self.opener.open(usual)
+        except asyncio.CancelledError:
+            for ticket in usual:
+                self.holdings.remove(ticket.holding)
+            raise
+        except Exception:  # whatever it is about one of them is found when each is walked alone
+            for ticket in usual:
+                spawn(self.walk(ticket))
+            return
+        going: list[Ticket] = []
+        for decision, ticket in opened:
+            if decision.kind is OpenKind.OPENED and ticket.job is not None:
+                going.append(ticket)
+            else:
+                spawn(self._guard(ticket, self._go_on(decision, ticket)))
+        await self._advance_all(going, spawn)
+
+    async def _advance_all(self, going: Sequence[Ticket], spawn: Spawn) -> None:
+        if not going:
+            return
+        slots = [(ticket.occurrence, ticket.job) for ticket in going if ticket.job is not None]
+        try:
+            advanced = await self.advancer.advance_all(slots, going[0].holding.term)
+        except asyncio.CancelledError:
+            for ticket in going:
+                self.holdings.remove(ticket.holding)
+            raise
+        except Exception:  # as above; what was advanced is found to be so
+            for ticket in going:
+                spawn(self._guard(ticket, self._deliver(ticket)))
+            return
+        for ticket, done in zip(going, advanced, strict=True):
+            spawn(self._guard(ticket, self._send(ticket) if done else self.settle.release(ticket, delay_ms=0)))
+
     async def walk(self, ticket: Ticket) -> None:
         """One claimed entry, from the gate to its end."""
+        await self._guard(ticket, self._walk(ticket))
+
+    async def _guard(self, ticket: Ticket, step: Coroutine[object, object, None]) -> None:
         try:
-            await self._walk(ticket)
+            await step
         except TermRefusedError:
             await self.settle.release(ticket, delay_ms=0)
         except ScheduleError as error:
@@ -77,6 +135,7 @@ class Line:
             await self.settle.release(ticket, delay_ms=MINUTE)
         finally:
             self.holdings.remove(ticket.holding)
+            self.budget.leave(ticket.holding)
             self.wake.freed()
 
     async def hand_over(self, holding: Holding, fence: int, term: int) -> None:
@@ -110,12 +169,18 @@ class Line:
         admitted = await self._admit(ticket)
         if admitted is None:
             return
-        decision, ticket = await self.opener.open(admitted)
+        if admitted.of_the_past and not self.budget.enter(admitted.holding):
+            await self.settle.release(admitted, delay_ms=_BUSY_MS)
+            return
+        [(decision, opened)] = await self.opener.open([admitted])
+        await self._go_on(decision, opened)
+
+    async def _go_on(self, decision: OpenDecision, ticket: Ticket) -> None:
         match decision.kind:
             case OpenKind.OPENED:
                 await self._deliver(ticket)
-            case OpenKind.HELD:
-                await self.settle.release(ticket, delay_ms=_HOLD_MS, held=True)
+            case OpenKind.HELD | OpenKind.WAITING:
+                await self._wait(decision, ticket)
             case OpenKind.STALE:
                 return
             case OpenKind.FINISHED | OpenKind.COVERED | OpenKind.SKIPPED | OpenKind.SUPERSEDED:
@@ -130,7 +195,7 @@ class Line:
                 return ticket
             if verdict is Verdict.DROP:
                 self.emit(EntryDropped(member=occurrence.member, reason="its job changed before it came up"))
-                await self.settle.ack(ticket)
+                await self._ack(ticket)
                 return None
             if verdict is Verdict.ENDED:
                 await self._close(ticket, None)
@@ -140,16 +205,33 @@ class Line:
                 return replace(ticket, job=decided.job)
             if decided.kind is Decided.MOVED:
                 await self.advancer.put_next(decided.job, occurrence, term)
-                await self.settle.ack(ticket)
+                await self._ack(ticket)
                 return None
         await self.settle.release(ticket, delay_ms=0)
         return None
+
+    async def _wait(self, decision: OpenDecision, ticket: Ticket) -> None:
+        """Gives the entry back until there may be room; a run that waits in a row of its own lets its schedule go on."""
+        occurrence, waiting = ticket.occurrence, decision.kind is OpenKind.WAITING
+        if waiting and occurrence.is_slot and not await self.advancer.advance(occurrence, ticket.job, ticket.holding.term):
+            await self.settle.release(ticket, delay_ms=0)
+            return
+        job, scope = ticket.job, decision.scope or f"job:{occurrence.job_id}"
+        if ticket.held_since_ms is None and job is not None:
+            self.emit(RunHeld(occurrence=occurrence, job_name=job.spec.name, scope=scope, waiting=waiting))
+        delay = self.holds.hold(occurrence.member, scope, self.opener.room(ticket, scope))
+        await self.settle.release(ticket, delay_ms=delay, held=True)
 
     async def _deliver(self, ticket: Ticket) -> None:
         occurrence, holding = ticket.occurrence, ticket.holding
         if occurrence.is_slot and not await self.advancer.advance(occurrence, ticket.job, holding.term):
             await self.settle.release(ticket, delay_ms=0)
             return
+        await self._send(ticket)
+
+    async def _send(self, ticket: Ticket) -> None:
+        """Steps 5 to 7."""
+        self.holds.leave(ticket.occurrence.member)
         result = await self.worker.deliver(ticket)
         if result is None:
             await self.settle.release(ticket, delay_ms=0)
@@ -158,8 +240,9 @@ class Line:
         # Of a stale result another holder decides; where the entry is ours all the same, nobody else delivers it again.
         if answer.kind is RecordKind.STALE or result.settlement.run is RunStatus.RUNNING:
             await self.settle.release(ticket, delay_ms=0)
-            return
-        await self.settle.ack(ticket, answer.retry)
+        else:
+            await self.settle.ack(ticket, answer.retry)
+        await self._make_room(ticket)
 
     async def _close(self, ticket: Ticket, retry: RetryPlan | None) -> None:
         """Advance, then acknowledge: no slot's entry goes before its job has moved."""
@@ -167,4 +250,19 @@ class Line:
         if occurrence.is_slot and not await self.advancer.advance(occurrence, ticket.job, ticket.holding.term):
             await self.settle.release(ticket, delay_ms=0)
             return
+        await self._ack(ticket, retry)
+        await self._make_room(ticket)
+
+    async def _ack(self, ticket: Ticket, retry: RetryPlan | None = None) -> None:
+        self.holds.leave(ticket.occurrence.member)
         await self.settle.ack(ticket, retry)
+
+    async def _make_room(self, ticket: Ticket) -> None:
+        """A run has ended, or waits for its retry: of each of its scopes, whoever has waited longest comes up now."""
+        run = ticket.run
+        if run is None or not len(self.holds):
+            return
+        spec = run.spec
+        waiting = self.holds.first(scopes_of(run.key.job_id, spec.workspace, spec.concurrency))
+        if waiting:
+            await self.advancer.hurry(waiting, ticket.holding.term)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from cronpad_core.domain.errors import LockHeldError, StoreError, TermRefusedError
 from cronpad_core.domain.events import DispatcherChanged
@@ -15,6 +15,10 @@ _FINE_MS = 2
 _RARE_MS = 100
 
 OnActive = Callable[[], Awaitable[None]]
+Chore = Callable[[], Awaitable[int]]
+"""Done while this process dispatches; answers after how many milliseconds it is to be called again."""
+
+_AGAIN_MS = 1_000
 
 
 class Loops:
@@ -24,10 +28,11 @@ class Loops:
     A core loop that ends with an unexpected error ends :meth:`run` with it: fail loudly, and let a supervisor restart.
     """
 
-    def __init__(self, engine: Engine, *, prepare: OnActive, stand_by: bool = True) -> None:
+    def __init__(self, engine: Engine, *, prepare: OnActive, stand_by: bool = True, chores: Sequence[Chore] = ()) -> None:
         self._engine = engine
         self._prepare = prepare
         self._stand_by = stand_by
+        self._chores = chores
         self._lines: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
         self._sweep_at = 0
@@ -72,6 +77,7 @@ class Loops:
         engine.advancer.forget()
         engine.catalog.forget()
         engine.holdings.outlive()
+        engine.line.holds.clear()
         loops: list[asyncio.Task[None]] = [asyncio.ensure_future(self._keep_lock())]
         try:
             start = asyncio.ensure_future(self._start())
@@ -86,6 +92,8 @@ class Loops:
                         self._every(tuning.reap_ms, self._guarded(engine.reaper.reap)),
                         self._every(tuning.reconcile_ms, self._guarded(self._reconcile)),
                         self._every(1_000, self._guarded(self._repay)),
+                        self._every(500, self._guarded(self._look_at_clock)),
+                        *map(self._repeat, self._chores),
                     )
                 ]
                 await self._first(asyncio.ensure_future(self._until_lost()), *loops)
@@ -127,6 +135,7 @@ class Loops:
                     await self._prepare()
                     prepared = True
                 await engine.reaper.requeue()
+                await engine.rewinder.check(thorough=engine.dispatcher.clock_was_ahead)
                 await engine.reconciler.sweep()
                 self._sweep_at = engine.parts.clock.boot_ms() + engine.parts.tuning.sweep_ms
                 return
@@ -213,8 +222,10 @@ class Loops:
         except TermRefusedError:
             engine.dispatcher.lose("another process took over")
             return False
-        for ticket in catch.tickets:
-            self._spawn(engine.line.walk(ticket))
+        if len(catch.tickets) == 1:
+            self._spawn(engine.line.walk(catch.tickets[0]))
+        elif catch.tickets:
+            self._spawn(engine.line.begin(catch.tickets, self._spawn))
         for handover in catch.handovers:
             self._spawn(engine.line.hand_over(*handover))
         return bool(catch.tickets or catch.handovers)
@@ -227,12 +238,23 @@ class Loops:
         if not await engine.dispatcher.whole():
             engine.authority.doubt()
             return
+        if engine.watch.went_back:
+            await engine.rewinder.check(thorough=True)
+            engine.watch.settled()
         if engine.parts.clock.boot_ms() >= self._sweep_at:
+            await engine.rewinder.check(thorough=False)
             await engine.reconciler.sweep()
             self._sweep_at = engine.parts.clock.boot_ms() + engine.parts.tuning.sweep_ms
         else:
             await engine.reconciler.check()
         engine.wake.ring()
+
+    async def _look_at_clock(self) -> None:
+        """A clock that was set or a machine that slept: what is due is found at once, not at the next look."""
+        if self._engine.watch.look():
+            if self._engine.watch.went_back:
+                await self._reconcile()
+            self._engine.wake.ring()
 
     async def _repay(self) -> None:
         term = self._engine.authority.term
@@ -254,6 +276,19 @@ class Loops:
         while True:
             await self._engine.parts.clock.sleep(period_ms)
             await step()
+
+    async def _repeat(self, chore: Chore) -> None:
+        pause_ms = 0
+
+        async def once() -> None:
+            nonlocal pause_ms
+            pause_ms = _AGAIN_MS
+            pause_ms = await chore()
+
+        guarded = self._guarded(once)
+        while True:
+            await self._engine.parts.clock.sleep(pause_ms)
+            await guarded()
 
     def _spawn(self, walk: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(walk)

@@ -10,6 +10,7 @@ from cronpad_core.domain.errors import LockHeldError, NotFoundError
 from cronpad_core.domain.job import Job
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.run import Attempt, AttemptStatus, Run, RunStatus
+from cronpad_core.ports.asked import PendingRequest
 from cronpad_core.ports.queue import Entry
 from cronpad_core.runtime.lifecycle import Runner
 
@@ -47,7 +48,7 @@ async def run_once(runner: Runner, declared: Declared) -> OnceResult:
             raise LockHeldError("another cronpad dispatches on this state", hint="leave --state out to run it on its own")
         await runner.storage.prepare()
         job = await _the_job(runner, declared)
-        occurrence = await _free_occurrence(runner, job)
+        occurrence = await _asked(runner, job)
         while True:
             await _walk(runner, occurrence)
             run = await runner.storage.history.run(occurrence.key)
@@ -82,18 +83,28 @@ async def _the_job(runner: Runner, declared: Declared) -> Job:
     return applied.changes[0].job
 
 
-async def _free_occurrence(runner: Runner, job: Job) -> Occurrence:
-    """A manual run takes the next free millisecond."""
-    occurrence = Occurrence(
+async def _asked(runner: Runner, job: Job) -> Occurrence:
+    """The durable row of a manual run, which takes the next free millisecond."""
+    now, term = runner.clock.wall_ms(), runner.engine.authority.term
+    request = PendingRequest(
         job_id=job.id,
-        scheduled_at_ms=runner.clock.wall_ms(),
+        job_version=job.version,
+        spec=job.spec,
+        trigger=Trigger.MANUAL,
+        at_ms=now,
+        slot_at_ms=now,
+        now_ms=now,
+    )
+    if term is None:
+        raise LockHeldError("the lock was lost before the job could be run")
+    [answer] = await runner.storage.history.add_pending([request], term=term)
+    return Occurrence(
+        job_id=job.id,
+        scheduled_at_ms=answer.run.key.scheduled_at_ms,
         attempt=0,
         job_version=job.version,
         trigger=Trigger.MANUAL,
     )
-    while await runner.storage.history.run(occurrence.key) is not None:
-        occurrence = replace(occurrence, scheduled_at_ms=occurrence.scheduled_at_ms + 1)
-    return occurrence
 
 
 async def _walk(runner: Runner, occurrence: Occurrence) -> None:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from cronpad_core.domain.job import ScheduleSpec
 from cronpad_core.domain.timing import from_ms
 from cronpad_core.ports.schedule import Schedule
-from cronpad_core.schedules import Timeline, parse_schedule
+from cronpad_core.schedules import Timeline, forget_zone_rules, parse_schedule
 
 __all__ = ["ScheduleBook", "read_schedule"]
 
@@ -40,3 +40,8 @@ class ScheduleBook:
             if len(self._read) > self._size:
                 self._read.popitem(last=False)
         return schedule
+
+    def forget(self) -> None:
+        """Lets every schedule be read anew, by the time-zone data of now."""
+        forget_zone_rules()
+        self._read.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cronpad_core.schedules.facts import ScheduleFacts
-from cronpad_core.schedules.text import parse_schedule
+from cronpad_core.schedules.text import forget_zone_rules, parse_schedule
 from cronpad_core.schedules.timeline import Timeline
 
-__all__ = ["ScheduleFacts", "Timeline", "parse_schedule"]
+__all__ = ["ScheduleFacts", "Timeline", "forget_zone_rules", "parse_schedule"]

@@ -18,13 +18,19 @@ from cronpad_core.schedules.once import OneShotSchedule, parse_once, place_once
 from cronpad_core.schedules.recurring import CronSchedule
 from cronpad_core.schedules.timeline import Timeline
 from cronpad_core.schedules.union import UnionSchedule
-from cronpad_core.schedules.zones import load_zone
+from cronpad_core.schedules.zones import forget_zones, load_zone
 
-__all__ = ["parse_schedule"]
+__all__ = ["forget_zone_rules", "parse_schedule"]
 
 _BLANKS: Final = " \t\r\n\f\v"
 _LONGEST: Final = 4096
 _DRAWN: Final = re.compile(r"~|(?<![A-Za-z])[Hh](?![A-Za-z])")
+
+
+def forget_zone_rules() -> None:
+    """Lets everything be read anew that depends on the time-zone data; schedules that somebody holds stay as they are."""
+    _cached.cache_clear()
+    forget_zones()
 
 
 def parse_schedule(

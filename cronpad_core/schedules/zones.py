@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronpad_core.domain.errors import ScheduleError
 
-__all__ = ["DISTANT", "Segment", "SegmentTable", "load_zone", "segments_of"]
+__all__ = ["DISTANT", "Segment", "SegmentTable", "forget_zones", "load_zone", "segments_of"]
 
 # Far outside every datetime, so that a comparison with it never decides.
 DISTANT: Final = 10**15
@@ -63,6 +63,13 @@ def load_zone(name: str) -> tzinfo:
     suggestion = names[near[0]] if near else None
     instead = f"Did you mean {suggestion}?" if suggestion else "Use an IANA name such as Europe/Berlin, or UTC."
     _refuse(name, f"Unknown time zone '{name}'. {instead}", suggestion)
+
+
+def forget_zones() -> None:
+    """Lets zones be read anew: ``zoneinfo`` keeps what it has read for the life of the process."""
+    ZoneInfo.clear_cache()
+    load_zone.cache_clear()
+    segments_of.cache_clear()
 
 
 def _refuse(name: str, message: str, suggestion: str | None = None) -> NoReturn:

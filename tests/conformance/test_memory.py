@@ -38,8 +38,8 @@ class TestMemoryQueue(OnMemory, QueueStoreSuite):
 
 
 class TestMemoryCatalog(OnMemory, CatalogSuite):
-    """C1 to C5."""
+    """C1 to C6."""
 
 
 class TestMemoryHistory(OnMemory, HistorySuite):
-    """H1 to H7."""
+    """H1 to H13."""

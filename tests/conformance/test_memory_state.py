@@ -7,9 +7,9 @@ import copy
 
 import pytest
 
-from cronpad_core.api import Entry, NotFoundError, RunStatus, StateVanishedError, StorageOptions, StoreError
+from cronpad_core.api import Entry, NotFoundError, RunStatus, StateVanishedError, StorageOptions, StoreError, Trigger
 from cronpad_core.builtin.memory import MemoryState, MemoryStorage, QueueFile
-from cronpad_testkit.samples import T0, opening, ranging, result, slot, spec
+from cronpad_testkit.samples import T0, opening, pending, ranging, result, slot, spec
 from cronpad_testkit.suites.queue_steps import lock_row, take_lock
 
 
@@ -40,6 +40,28 @@ def test_of_each_job_the_newest_ended_runs_and_ranges_are_kept() -> None:
         assert len(await history.attempts(ended[0].id)) == 1
         assert len(await history.runs(job_id="job_b")) == 1
         assert await history.latest_version("job_b") == 7
+
+    asyncio.run(main())
+
+
+def test_what_is_forgotten_moves_the_begin_of_the_ledger() -> None:
+    """The ledger begins after every slot, of a run or a range, that was forgotten; a manual run takes its token with it."""
+
+    async def main() -> None:
+        history = _storage(keep=2).history
+        await history.add_pending([pending(T0 + 900, token="t")], term=0)
+        for number, occurrence in enumerate(
+            [slot(T0 + 900, trigger=Trigger.MANUAL), slot(T0 + 20), slot(T0 + 10), slot(T0 + 30)]
+        ):
+            request = opening(occurrence, number + 1, job_spec=spec(overlap=9))
+            await history.open_runs([request])
+            await history.record([result(request)])
+            assert await history.ledger_from("job_a") == (T0 + 21 if number == 3 else None)
+        (answer,) = await history.add_pending([pending(T0 + 900, token="t")], term=0)
+        assert answer.created
+        await history.add_ranges([ranging(T0 + at, T0 + at + 5) for at in (40, 60, 80)], term=0)
+        assert await history.ledger_from("job_a") == T0 + 46
+        assert await history.ledger_from("job_b") is None
 
     asyncio.run(main())
 

@@ -39,7 +39,7 @@ class Books:
             return [dict(zip(names, row, strict=True)) for row in stage.rows(file, f"SELECT {columns} FROM {table}")]
 
         jobs = read(stage.control, "jobs", "id, name, version, status, next_run_at")
-        runs = "id, job_id, scheduled_at, trigger, job_version, status, attempt, redeliveries, skip_reason"
+        runs = "id, job_id, scheduled_at, slot_at, trigger, job_version, status, attempt, redeliveries, skip_reason"
         return cls(
             jobs={job["id"]: job for job in jobs},
             versions=read(stage.control, "job_versions", "job_id, version, spec, valid_from, valid_until"),
@@ -152,7 +152,7 @@ def findings_of_runs(stage: Stage) -> list[str]:
         for attempt, count in Counter((line.tag, line.attempt) for line in lines).items():
             if count > 1 + run["redeliveries"]:
                 findings.append(f"{run_id}: {attempt} was seen {count} times, and redelivered {run['redeliveries']} times")
-        if {line.slot_ms for line in lines} - {run["scheduled_at"]}:
+        if {line.slot_ms for line in lines} - {run["slot_at"]}:
             findings.append(f"{run_id}: was told another slot")
     for runner in stage.runners:
         for one in runner.attempts():

@@ -132,7 +132,10 @@ def test_the_environment_of_a_command(stage: Stage) -> None:
     told = {name for name in found if name.startswith("CRONPAD_")}
     assert told == {
         f"CRONPAD_{name}"
-        for name in ("JOB", "RUN_ID", "OCCURRENCE", "ATTEMPT", "SCHEDULED_AT", "TIMEZONE", "TRIGGER", "FENCE", "IDEMPOTENCY_KEY")
+        for name in (
+            *("JOB", "RUN_ID", "OCCURRENCE", "ATTEMPT", "SCHEDULED_AT", "TIMEZONE", "TRIGGER", "FENCE", "IDEMPOTENCY_KEY"),
+            "NURSERY",
+        )
     }
     assert found["CRONPAD_OCCURRENCE"].startswith(line["job_id"])
     assert found["CRONPAD_TRIGGER"] == "scheduled"

@@ -19,10 +19,10 @@ CALM = quick(lock_ttl="10m", lease_duration="30m", reconcile_interval="10m")
 
 
 def _contents(stage: Stage) -> dict[str, tuple[int, int, str]]:
-    """Every file of the state but SQLite's shared memory: size, time of change, digest."""
+    """Every file of the state but SQLite's shared memory and the socket: size, time of change, digest."""
     found = {}
     for path in sorted(stage.state.iterdir()):
-        if not path.name.endswith("-shm"):
+        if path.is_file() and not path.name.endswith("-shm"):
             status = path.stat()
             found[path.name] = status.st_size, status.st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest()
     return found

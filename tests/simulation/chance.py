@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from jobs import allow, declare
+from jobs import declare
 from world import QUICK, Act
 
 from cronpad_core.control.apply import Declared
 from cronpad_core.domain.job import Guarantee
+from cronpad_core.domain.limits import ConcurrencyRule
 from cronpad_core.domain.outcome import Delivered, Failed, Unknown
+from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryRule
 from cronpad_core.domain.tuning import Tuning
 
@@ -40,9 +42,12 @@ def any_job(rng: random.Random, name: str) -> Declared:
         offset_ms=pick([0, 0, 1_000]),
         guarantee=pick([Guarantee.AT_LEAST_ONCE] * 4 + [Guarantee.AT_MOST_ONCE]),
     )
-    if rng.random() < 0.4:
-        declared = replace(declared, spec=replace(declared.spec, overlap=allow(pick([1, 2, 3]))))
-    return declared
+    spec = declared.spec
+    if rng.random() < 0.6:
+        spec = replace(spec, overlap=OverlapRule(policy=pick(tuple(OverlapPolicy)), max=pick([1, 2, 3])))
+    if rng.random() < 0.3:
+        spec = replace(spec, concurrency=ConcurrencyRule(max=pick([1, 2]), key=pick([None, "key"])))
+    return replace(declared, spec=spec)
 
 
 def any_act(rng: random.Random, *, calm: bool) -> Act:
@@ -61,4 +66,10 @@ def any_act(rng: random.Random, *, calm: bool) -> Act:
 def tuning_of(seed: int) -> Tuning:
     """The figures of a seed; some have tiny limits."""
     pick = random.Random(seed).choice
-    return replace(QUICK, workers=pick([1, 3, 3, 8]), claim_batch=pick([1, 2, 5]), max_redeliveries=pick([2, 5, 5]))
+    return replace(
+        QUICK,
+        workers=pick([1, 3, 3, 8]),
+        claim_batch=pick([1, 2, 5]),
+        max_redeliveries=pick([2, 5, 5]),
+        max_running=pick([0, 0, 0, 2]),
+    )

@@ -22,7 +22,8 @@ READS = frozenset(
     {"queue.look", "queue.claimed_since", "queue.earliest", "queue.contains", "queue.scan", "queue.peek", "queue.counts"}
     | {"queue.verify", "history.read_term", "history.run", "history.run_by_id", "history.runs", "history.unfinished"}
     | {"history.attempts", "history.ranges", "history.latest_version", "catalog.read_term", "catalog.job", "catalog.jobs"}
-    | {"catalog.jobs_named", "catalog.overdue", "catalog.versions", "catalog.ended_versions"}
+    | {"catalog.jobs_named", "catalog.overdue", "catalog.versions", "catalog.ended_versions", "catalog.workspace"}
+    | {"catalog.workspaces", "history.backfills", "history.ledger_from", "history.used"}
 )
 """Steps that change nothing: they fail, but are never in doubt."""
 

@@ -54,7 +54,7 @@ def outcomes(world: World, job_id: str, version: int, slot: int) -> list[str]:
     history = world.state.history
     got = []
     for run in _runs_at(world, job_id, slot):
-        if run.status not in (RunStatus.PENDING, RunStatus.WAITING):
+        if run.status is not RunStatus.PENDING:
             got.append("skipped" if run.status is RunStatus.SKIPPED else "ran")
     rows = history.by_job.get(job_id)
     for row in rows.ranges.get(version, []) if rows else []:

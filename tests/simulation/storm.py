@@ -22,6 +22,7 @@ from world import Process, World
 
 from cronpad_core.domain.errors import StoreError, TermRefusedError
 from cronpad_core.domain.occurrence import Trigger
+from cronpad_core.ports.asked import PendingRequest
 from cronpad_core.ports.queue import Entry
 from cronpad_testkit.clock import VirtualClock, run_virtual
 from cronpad_testkit.tripwire import STEPS, Action, Call
@@ -32,6 +33,7 @@ FAULTS_FOR, QUIET_FOR, BOUND = 150_000, 120_000, 75_000
 TRAPPED = tuple(step for step in STEPS if step.partition(".")[0] in ("queue", "catalog", "history"))
 NEAR = ("queue.claim", "queue.put", "queue.ack", "queue.release", "queue.extend", "queue.renew", "queue.acquire", "queue.open")
 NEAR += ("history.open_runs", "history.record", "history.add_ranges", "catalog.move", "catalog.write", "history.raise_fence")
+NEAR += ("queue.reassert", "history.add_pending")
 FAULTS = {
     "kill": 4,
     "freeze": 4,
@@ -44,6 +46,7 @@ FAULTS = {
     "lock gone": 1,
     "entry lost": 2,
     "clock forward": 2,
+    "clock back": 1,
     "leases": 2,
     "slow": 3,
     "garbage": 1,
@@ -54,7 +57,7 @@ FAULTS = {
     "resume": 3,
     "manual": 1,
 }
-HARMLESS = ("edit", "remove", "add", "pause", "resume", "manual", "clock forward", "garbage")
+HARMLESS = ("edit", "remove", "add", "pause", "resume", "manual", "clock forward", "clock back", "garbage")
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class Storm:
         self.spans: list[tuple[int, int]] = []
         self.errors: dict[str, tuple[int, float]] = {}
         self.slow_until = 0
+        self.ahead_ms = 0
         self.traps: list[tuple[str, bool, str]] = []
         self.copies: list[Any] = []
         self.kinds = list(kinds) or [kind for kind in FAULTS if self.rng.random() < 0.5] or ["kill"]
@@ -210,6 +214,10 @@ class Storm:
     async def _clock_forward(self) -> None:
         self.world.clock.jump(self.rng.choice([3_000, 20_000, 60_000, 200_000]))
 
+    async def _clock_back(self) -> None:
+        self.ahead_ms = max(self.ahead_ms, self.world.clock.wall_ms())
+        self.world.clock.jump(-self.rng.choice([3_000, 40_000, 90_000, 200_000]))
+
     async def _garbage(self) -> None:
         await self._through_active(
             lambda one: self._put(one, self.rng.choice(["", "job|x|0|1|s", "a|1|0|1|s|", "\0", "nobody|5|0|1|s"]))
@@ -220,10 +228,22 @@ class Storm:
 
     async def _put_manual(self, one: Process) -> None:
         jobs = sorted(self.world.state.catalog.jobs.values(), key=lambda job: job.id)
-        if jobs:
-            job = self.rng.choice(jobs)
-            occurrence = replace(job.slot(self.world.clock.wall_ms()), trigger=Trigger.MANUAL)
-            await self._put(one, occurrence.member)
+        term, now = one.engine.authority.term, self.world.clock.wall_ms()
+        if not jobs or term is None:
+            return
+        job = self.rng.choice(jobs)
+        asked = PendingRequest(
+            job_id=job.id,
+            job_version=job.version,
+            spec=job.spec,
+            trigger=Trigger.MANUAL,
+            at_ms=now,
+            slot_at_ms=now,
+            now_ms=now,
+        )
+        (answer,) = await one.storage.history.add_pending([asked], term=term)
+        occurrence = replace(job.slot(answer.run.key.scheduled_at_ms), trigger=Trigger.MANUAL)
+        await self._put(one, occurrence.member)
 
     async def _put(self, one: Process, member: str) -> None:
         term = one.engine.authority.term
@@ -285,7 +305,8 @@ class Storm:
                 step = rng.choice(NEAR if rng.random() < 0.7 else TRAPPED)
                 self.traps.append((step, rng.random() < 0.5, kind))
         await self._quieten()
-        calm_wall, before = world.clock.wall_ms(), len(world.witness)
+        # Up to where the clock has been, slots may have been decided before it was set back.
+        calm_wall, before = max(world.clock.wall_ms(), self.ahead_ms), len(world.witness)
         await world.run(QUIET_FOR)
         for kind, count in audit(world, bound_ms=BOUND).items():
             world.rules.hits[f"slot {kind}"] += count

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ledger import knows, outcomes, slots
 
-from cronpad_core.domain.admission import OpenDecision, OpenRequest
+from cronpad_core.domain.admission import OpenDecision, OpenKind, OpenRequest
 from cronpad_core.domain.errors import TermRefusedError
+from cronpad_core.domain.limits import scopes_of
+from cronpad_core.domain.run import RunStatus
+from cronpad_core.ports.asked import PendingAnswer, PendingRequest
 from cronpad_core.ports.catalog import CatalogStore, JobWrite, Move, MoveAnswer, MoveKind
 from cronpad_core.ports.history import HistoryStore, RangeRequest, RecordAnswer, RecordRequest
 from cronpad_core.ports.queue import Claimed, Entry, Lease, LeaseState, QueueStore
@@ -200,7 +203,22 @@ class WatchedHistory(_Watched):
             again = " again" if decision.redelivery else ""
             self._world.note(self._process.name, "opens", request.occurrence.member, decision.kind.value + again)
             self._checked(f"history.open {decision.kind.value}{again}")
+        opened = [one.kind is OpenKind.OPENED and one.write is not None and not one.redelivery for one in decisions]
+        if opened and opened[-1]:
+            self._capped(requests[-1])
         return decisions
+
+    def _capped(self, request: OpenRequest) -> None:
+        """No cap and no overlap rule is ever exceeded, counted from the rows themselves."""
+        running = [run for run in self._world.state.history.runs.values() if run.status is RunStatus.RUNNING]
+        for limit in request.limits:
+            scopes = (scopes_of(run.key.job_id, run.spec.workspace, run.spec.concurrency) for run in running)
+            if (count := sum(limit.scope in of_run for of_run in scopes)) > limit.max:
+                self._rules.bad("cap", f"{count} runs of {limit.scope} are running, {limit.max} may")
+        own = next((run for run in running if run.key == request.occurrence.key), None)
+        count = sum(run.key.job_id == request.occurrence.job_id for run in running)
+        if own is not None and count > own.spec.overlap.limit:
+            self._rules.bad("cap", f"{count} runs of {own.key.job_id} are running, {own.spec.overlap.limit} may")
 
     async def record(self, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:
         """Records under S6: another fence, or another attempt, changes no run."""
@@ -227,6 +245,17 @@ class WatchedHistory(_Watched):
         ended = await self._inner.end(request)
         self._checked(f"history.end {request.status.value} {ended}")
         return ended
+
+    async def add_pending(self, requests: Sequence[PendingRequest], *, term: int) -> list[PendingAnswer]:
+        """Takes what is asked for under S6."""
+        stored = self._world.state.history.term.record.term
+        answers = await self._inner.add_pending(requests, term=term)
+        if term != stored:
+            self._rules.bad("S6", f"{self._process.name} adds runs under term {term}, history says {stored}")
+        for answer in answers:
+            self._world.note(self._process.name, "asks for", answer.run.key.scheduled_at_ms, answer.created)
+            self._checked(f"history.add_pending {answer.created}")
+        return answers
 
     async def add_ranges(self, requests: Sequence[RangeRequest], *, term: int) -> Any:
         """Writes ranges under S6."""

@@ -84,6 +84,7 @@ class _Clock:
     def __init__(self, process: Process, clock: VirtualClock) -> None:
         self._process = process
         self.wall_ms, self.boot_ms, self.boot_id = clock.wall_ms, clock.boot_ms, clock.boot_id
+        self.suspended_ms = clock.suspended_ms
 
     async def sleep(self, duration_ms: int) -> None:
         await self._process.world.clock.sleep(duration_ms)

@@ -33,6 +33,7 @@ _NOTE_KEYS: Final = (
     "offset",
     "grace",
     "overlap",
+    "concurrency",
     "misfire",
     "guarantee",
     "timezone",
@@ -234,6 +235,6 @@ class _Reader:
 def _note_value(key: str, value: str) -> JsonValue:
     if key in ("tags", "alerts"):
         return [part for part in value.split(",") if part]
-    if key == "retry" and value.isascii() and value.isdigit() and len(value) < 10:
+    if key in ("retry", "concurrency") and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     return value

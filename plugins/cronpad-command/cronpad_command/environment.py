@@ -21,6 +21,7 @@ RUN_FACTS = frozenset(
         "CRONPAD_TRIGGER",
         "CRONPAD_FENCE",
         "CRONPAD_IDEMPOTENCY_KEY",
+        "CRONPAD_NURSERY",
     }
 )
 """Names that a job cannot set: what is left of a run is found by them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TypedDict
 
+from cronpad_command.failures import NurseryLost, PreviousRunInProgress
 from cronpad_core.api import (
     Cancelled,
     Delivered,
@@ -19,7 +20,7 @@ from cronpad_core.api import (
     Unknown,
 )
 
-__all__ = ["cancelled", "ended_by_itself", "not_started", "timed_out"]
+__all__ = ["cancelled", "ended_by_itself", "lost", "not_started", "timed_out"]
 
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
@@ -64,7 +65,13 @@ def not_started(error: SpawnError) -> Failed:
         exit_code=None if error.resource else error.code,
         retryable=error.resource,
         undelivered=True,
+        facts={"reason": "previous_run_in_progress"} if isinstance(error, PreviousRunInProgress) else {},
     )
+
+
+def lost(error: NurseryLost) -> Failed:
+    """It was ended because nobody could look after it any more, which is no fault of the command."""
+    return Failed(reason=f"infrastructure: {error}", retryable=True, facts={"error": "infrastructure"}, output=error.output)
 
 
 def _facts(ended: Ended) -> _Facts:

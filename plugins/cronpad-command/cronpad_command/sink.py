@@ -7,15 +7,18 @@ from typing import ClassVar, assert_never
 
 from cronpad_command import outcomes
 from cronpad_command.environment import child_environment
+from cronpad_command.failures import NurseryLost
 from cronpad_command.ladder import Cause, see_through
-from cronpad_command.machine import default_spawner
+from cronpad_command.machine import Closing, default_spawner
 from cronpad_command.settings import Settings as CommandSettings
-from cronpad_core.api import Cancelled, Delivery, Outcome, SinkContext, Spawner, SpawnError, SpawnRequest
+from cronpad_core.api import Cancelled, Delivery, Millis, Outcome, SinkContext, Spawner, SpawnError, SpawnRequest
 
 __all__ = ["CommandSink"]
 
 # Not looked up in PATH: a job may set a PATH of its own that has no shell.
 _SHELL = "/bin/sh"
+# The nursery of a runner that was killed takes two seconds and what a busy machine adds.
+_PATIENCE: Millis = 15_000
 
 
 class CommandSink:
@@ -28,7 +31,7 @@ class CommandSink:
 
     def __init__(self, context: SinkContext, *, spawner: Spawner | None = None) -> None:
         self._environ = dict(context.environ)
-        self._spawner = spawner or default_spawner()
+        self._spawner = spawner or default_spawner(context)
 
     async def deliver(self, delivery: Delivery) -> Outcome:
         """Starts the command and answers how it ended; whatever happens, nothing of it is left running."""
@@ -39,11 +42,13 @@ class CommandSink:
             return Cancelled(reason=delivery.cancel.reason or "cancelled before it was started")
         try:
             child = await self._spawner.spawn(self._request(settings, delivery))
+            ending = await see_through(
+                child, cancel=delivery.cancel, timeout_ms=delivery.timeout_ms, kill_grace_ms=delivery.kill_grace_ms
+            )
+        except NurseryLost as error:
+            return outcomes.lost(error)
         except SpawnError as error:
             return outcomes.not_started(error)
-        ending = await see_through(
-            child, cancel=delivery.cancel, timeout_ms=delivery.timeout_ms, kill_grace_ms=delivery.kill_grace_ms
-        )
         match ending.cause:
             case Cause.ITSELF:
                 return outcomes.ended_by_itself(ending.ended, shell=isinstance(settings.command, str))
@@ -55,7 +60,9 @@ class CommandSink:
                 assert_never(ending.cause)
 
     async def close(self) -> None:
-        """Nothing to do: each delivery cleans up behind itself."""
+        """Lets go of what starts the commands; each delivery cleans up behind itself."""
+        if isinstance(self._spawner, Closing):
+            await self._spawner.close()
 
     def _request(self, settings: CommandSettings, delivery: Delivery) -> SpawnRequest:
         command = settings.command
@@ -66,4 +73,5 @@ class CommandSink:
             keep_head=settings.output_head,
             keep_tail=settings.output_tail,
             linger_ms=settings.output_linger // timedelta(milliseconds=1),
+            patience_ms=min(_PATIENCE, delivery.timeout_ms),
         )

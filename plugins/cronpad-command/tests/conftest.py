@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,12 +13,17 @@ from typing import Any
 
 import pytest
 
+from cronpad_command import nursery_link
+from cronpad_command.nursery.wire import MARK
+from cronpad_command.nursery_spawner import NurserySpawner
 from cronpad_command.settings import Settings
 from cronpad_command.sink import CommandSink
+from cronpad_command.spawn import AsyncioSpawner
 from cronpad_core.api import CancelSignal, Delivery, Outcome, SinkContext, Spawner, Trigger
 
 MARKER = "CRONPAD_TEST_MARKER"
-PATIENCE = 20.0
+PATIENCE = 60.0
+"""How many seconds a test waits for what should come at once: when it gives up, never what it proves."""
 
 
 def open_descriptors() -> dict[str, str]:
@@ -31,9 +37,36 @@ def open_descriptors() -> dict[str, str]:
     return found
 
 
-def own_children() -> list[str]:
-    """The children of this process, zombies included."""
+def _children() -> list[str]:
     return [child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()]
+
+
+def own_children() -> list[str]:
+    """The children of this process, zombies included, but for its nursery while that runs."""
+    return [child for child in _children() if not _is_nursery(child)]
+
+
+def nurseries() -> list[str]:
+    """The nurseries of this process that run."""
+    return [child for child in _children() if _is_nursery(child)]
+
+
+def _is_nursery(pid: str) -> bool:
+    try:
+        return MARK in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition: Callable[[], object], within: float = PATIENCE) -> None:
+    """Waits without an event loop until something is so; looks once more after the end, as this process may be the slow one."""
+    end = time.monotonic() + within
+    while True:
+        late = time.monotonic() > end
+        if condition():
+            return
+        assert not late, f"waited {within:g} s"
+        time.sleep(0.01)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +75,17 @@ class Bench:
 
     marker: str
     environ: Mapping[str, str]
+    state: str
+    plain: bool = False
+
+    def spawner(self, state: str | None = None) -> Spawner:
+        """What starts the commands: a nursery of this bench's state or another, or the runner itself."""
+        return AsyncioSpawner() if self.plain else NurserySpawner(state=self.state if state is None else state)
 
     def sink(self, spawner: Spawner | None = None) -> CommandSink:
         """A sink as the host builds it, its environment marked."""
-        environ = {**self.environ, MARKER: self.marker}
-        return CommandSink(SinkContext(settings={}, environ=environ, secret=lambda name: name), spawner=spawner)
+        context = SinkContext(settings={}, environ={**self.environ, MARKER: self.marker}, secret=lambda name: name)
+        return CommandSink(context, spawner=spawner or self.spawner())
 
     def within(self, environ: Mapping[str, str]) -> Bench:
         """The same bench, as if cronpad had been started in another environment."""
@@ -58,7 +97,7 @@ class Bench:
             job_id="job-1",
             job_name="nightly",
             workspace="default",
-            run_id="run-1",
+            run_id=f"run-{uuid.uuid4().hex}",  # no two at a time may be the same on a machine
             occurrence="job-1|1642595400000|0|1|s",
             trigger=Trigger.SCHEDULED,
             attempt=0,
@@ -97,6 +136,10 @@ class Bench:
                     continue
         return found
 
+    def wait_until(self, condition: Callable[[], object], within: float = PATIENCE) -> None:
+        """The same without an event loop, or while it stands still."""
+        wait_until(condition, within)
+
     async def until(self, condition: Callable[[], object]) -> None:
         """Waits until something is so, for a generous while."""
         async with asyncio.timeout(PATIENCE):
@@ -115,12 +158,24 @@ def kept(outcome: Outcome, stream: str = "stdout") -> bytes:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    """A bench whose processes are known by a marker; nothing of them may be left afterwards."""
+def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """A bench whose processes are known by a marker; nothing of them may be left afterwards, nor of their nursery.
+
+    With the parameter ``plain`` the runner starts the commands itself.
+    """
     before = open_descriptors()
-    made = Bench(marker=uuid.uuid4().hex, environ={"PATH": os.environ["PATH"]})
+    # The end of an event loop waits for its nursery; a machine that is busy with other things may need longer than a runner gives.
+    monkeypatch.setattr(nursery_link, "_GONE_WITHIN", PATIENCE)
+    state = tmp_path / "state"
+    state.mkdir()
+    plain = getattr(request, "param", "nursery") == "plain"
+    made = Bench(marker=uuid.uuid4().hex, environ={"PATH": os.environ["PATH"]}, state=f"sqlite://{state}", plain=plain)
     yield made
+    if plain:
+        # What a loop's end has killed besides the leader may take a moment to be gone; a nursery waits for it.
+        wait_until(lambda: not made.alive())
     assert made.alive() == []
+    assert nurseries() == []
     assert own_children() == []
     assert len(open_descriptors()) == len(before), (before, open_descriptors())
 

@@ -71,7 +71,8 @@ def test_a_program_is_looked_up_in_the_jobs_path(bench, output_of, tmp_path):
 
 def test_a_command_is_told_of_its_run(seen):
     """Every fact of the run is there, as text."""
-    env = seen(attempt=2, trigger=Trigger.BACKFILL)
+    env = seen(run_id="run-1", attempt=2, trigger=Trigger.BACKFILL)
+    assert len(env.pop("CRONPAD_NURSERY")) == 16
     assert {name: value for name, value in env.items() if name.startswith("CRONPAD_") and "MARKER" not in name} == {
         "CRONPAD_JOB": "nightly",
         "CRONPAD_RUN_ID": "run-1",

@@ -10,8 +10,10 @@ import resource
 
 import pytest
 
-from cronpad_command import spawn
+from cronpad_command import nursery_link, spawn
 from cronpad_core.api import Delivered, Failed, SpawnError, SpawnRequest, TimedOut
+
+pytestmark = pytest.mark.parametrize("bench", ["nursery", "plain"], indirect=True)
 
 
 def _many(bench, commands, **changes):
@@ -106,7 +108,7 @@ def test_a_fork_that_fails_is_a_failure_that_can_be_retried(bench, monkeypatch, 
     def refused(*_args):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(spawn, "_start", refused)
+    monkeypatch.setattr(spawn if bench.plain else nursery_link, "_start", refused)
     outcome = bench.run("true")
     assert isinstance(outcome, Failed)
     assert outcome.reason.startswith(f"resource: {errno.errorcode[number]}")
@@ -139,7 +141,7 @@ def test_what_cannot_be_a_process_is_a_spawn_error(bench, request_):
 
     async def scenario():
         with pytest.raises(SpawnError) as refused:
-            await spawn.AsyncioSpawner().spawn(request_)
+            await bench.spawner().spawn(request_)
         assert (refused.value.code, refused.value.resource) == (126, False)
 
     asyncio.run(scenario())
@@ -161,7 +163,7 @@ def test_signals_after_the_end_reach_nobody(bench):
     """TERM and KILL to a child that is over are no error, and go nowhere: its number may be another's."""
 
     async def scenario():
-        child = await spawn.AsyncioSpawner().spawn(SpawnRequest(argv=["/bin/true"], env={}))
+        child = await bench.spawner().spawn(SpawnRequest(argv=["/bin/true"], env={}))
         ended = await child.wait()
         child.terminate()
         child.kill()

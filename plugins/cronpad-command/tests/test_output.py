@@ -28,7 +28,8 @@ def memory(key):
 async def run(command, timeout_ms=100_000):
     sink = CommandSink(SinkContext(settings={}, environ=dict(os.environ), secret=str))
     return await sink.deliver(Delivery(
-        job_id="j", job_name="j", workspace="w", run_id="r", occurrence="o", trigger=Trigger.SCHEDULED, attempt=0, redelivery=0,
+        job_id="j", job_name="j", workspace="w", run_id=os.urandom(8).hex(), occurrence="o", trigger=Trigger.SCHEDULED,
+        attempt=0, redelivery=0,
         slot_at_ms=0, scheduled_at_ms=0, timezone="UTC", fence="f", idempotency_key="k", timeout_ms=timeout_ms,
         kill_grace_ms=1000, deadline_boot_ms=0,
         settings=Settings(command=command), cancel=CancelSignal(), still_ours=lambda: True))
@@ -107,7 +108,7 @@ def test_a_command_may_close_its_output(bench):
 
 def test_the_output_of_a_timeout_is_kept(bench, output_of):
     """What a command said before it ran out of time is in the record."""
-    outcome = bench.run("echo begun; sleep 600", timeout_ms=1_000)
+    outcome = bench.run("echo begun; sleep 600", timeout_ms=2_000)
     assert isinstance(outcome, TimedOut)
     assert output_of(outcome) == "begun\n"
 

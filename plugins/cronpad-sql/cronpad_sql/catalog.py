@@ -1,4 +1,4 @@
-"""Control in SQLite: jobs, their versions, and the record of the holder."""
+"""Control in SQLite: jobs, their versions, workspaces, and the record of the holder."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from cronpad_core.api import (
     MoveAnswer,
     MoveKind,
     StaleWriteError,
+    Workspace,
 )
 from cronpad_sql import catalog_rows as sql
+from cronpad_sql import workspace_rows
 from cronpad_sql.terms import SqliteTerms, require_term
 
 __all__ = ["SqliteCatalog"]
 
 
 class SqliteCatalog(SqliteTerms):
-    """Jobs and versions in ``cronpad.db``."""
+    """Jobs, versions and workspaces in ``cronpad.db``."""
 
     async def job(self, job_id: str) -> Job | None:
         """One job by id, deleted ones included."""
@@ -76,6 +78,25 @@ class SqliteCatalog(SqliteTerms):
 
         await self._lane.run(mark)
 
+    async def workspace(self, name: str) -> Workspace | None:
+        """One workspace by name."""
+        return await self._reader.run(partial(workspace_rows.one, name=name))
+
+    async def workspaces(self) -> list[Workspace]:
+        """All workspaces that something was set of, by name."""
+        return await self._reader.run(workspace_rows.every)
+
+    async def set_workspace(self, new: Workspace, *, expected: Workspace | None, term: int) -> None:
+        """Stores a workspace where it is what the caller read. (C6)"""
+
+        def store(db: sqlite3.Connection) -> None:
+            require_term(db, term)
+            if workspace_rows.one(db, new.name) != expected:
+                raise StaleWriteError(f"workspace {new.name} is not as it was read")
+            workspace_rows.put(db, new)
+
+        await self._lane.run(store)
+
 
 def _jobs_of(db: sqlite3.Connection, job_ids: Sequence[str]) -> list[Job | None]:
     if len(job_ids) == 1:
@@ -99,6 +120,7 @@ def _write(db: sqlite3.Connection, *, writes: Sequence[JobWrite], term: int | No
         for version in (write.ends, write.begins):
             if version is not None:
                 db.execute(sql.PUT_VERSION, sql.version_row(version))
+        db.executemany(sql.AMEND_VERSION, [sql.version_bounds(version) for version in write.amends])
         db.execute(sql.PUT_JOB, sql.job_row(job))
 
 

@@ -1,4 +1,4 @@
-"""Statements and rows of control."""
+"""Statements and rows of jobs and their versions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from cronpad_core.api import Job, JobStatus, JobVersion, Replay
 from cronpad_sql.specs import spec_of, spec_text
 
 __all__ = [
+    "AMEND_VERSION",
     "MARK_LEDGERED",
     "MOVE",
     "MOVE_ALL",
@@ -28,6 +29,7 @@ __all__ = [
     "same_job",
     "statuses_json",
     "version_of",
+    "version_bounds",
     "version_row",
 ]
 
@@ -77,6 +79,10 @@ PUT_VERSION = (
     f"INSERT INTO job_versions ({_VERSION}, owed) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id, version) DO UPDATE SET "
     "spec = excluded.spec, valid_from = excluded.valid_from, valid_until = excluded.valid_until, "
     "open_from = excluded.open_from, owed = excluded.owed"
+)
+AMEND_VERSION = (
+    "UPDATE job_versions SET valid_from = ?1, valid_until = ?2, open_from = ?3, owed = ?4 WHERE job_id = ?5 AND version = ?6 "
+    "AND NOT (valid_from = ?1 AND valid_until IS ?2 AND open_from IS ?3)"
 )
 MARK_LEDGERED = (
     "UPDATE job_versions SET owed = 0 WHERE job_id = ? AND version = ? AND valid_from = ? AND valid_until IS ? AND open_from IS ?"
@@ -137,9 +143,18 @@ def version_of(row: Row) -> JobVersion:
 
 def version_row(version: JobVersion) -> Row:
     """The parameters of ``PUT_VERSION``."""
+    return version.job_id, version.version, spec_text(version.spec), *_bounds(version)
+
+
+def version_bounds(version: JobVersion) -> Row:
+    """The parameters of ``AMEND_VERSION``."""
+    return *_bounds(version), version.job_id, version.version
+
+
+def _bounds(version: JobVersion) -> tuple[object, ...]:
     until_ms, open_ms = version.valid_until_ms, version.open_from_ms
     owed = until_ms is not None and open_ms is not None and open_ms <= until_ms
-    return version.job_id, version.version, spec_text(version.spec), version.valid_from_ms, until_ms, open_ms, int(owed)
+    return version.valid_from_ms, until_ms, open_ms, int(owed)
 
 
 def statuses_json(statuses: Sequence[JobStatus]) -> str:

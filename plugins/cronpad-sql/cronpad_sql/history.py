@@ -1,4 +1,4 @@
-"""History in SQLite: runs, attempts, outputs and the ledger."""
+"""History in SQLite: runs, attempts, outputs, the ledger, and what people asked for."""
 
 from __future__ import annotations
 
@@ -22,25 +22,28 @@ from cronpad_core.api import (
     SlotRange,
     StreamCapture,
 )
+from cronpad_sql import history_attempts as attempts_sql
 from cronpad_sql import history_rows as sql
+from cronpad_sql.history_asked import SqliteAsked
+from cronpad_sql.history_keeping import SqliteKeeping
 from cronpad_sql.history_open import Opener
-from cronpad_sql.history_ranges import add_ranges
+from cronpad_sql.history_ranges import RANGES, add_ranges, range_of
 from cronpad_sql.history_record import record_all
+from cronpad_sql.history_specs import LATEST_VERSION, SpecRows
 from cronpad_sql.lane import Lane
 from cronpad_sql.reader import Reader
-from cronpad_sql.terms import SqliteTerms
 
 __all__ = ["SqliteHistory"]
 
 
-class SqliteHistory(SqliteTerms):
-    """Runs, attempts and ranges in ``history.db``."""
+class SqliteHistory(SqliteAsked, SqliteKeeping):
+    """Runs, attempts, ranges and backfills in ``history.db``."""
 
     def __init__(self, lane: Lane, reader: Reader) -> None:
         super().__init__(lane, reader)
-        opener = Opener()
-        lane.on_rollback = opener.forget
-        self._open_all = opener.open_all
+        self._specs = SpecRows()
+        lane.on_rollback = self._specs.forget
+        self._open_all = Opener(self._specs).open_all
 
     async def open_runs(self, requests: Sequence[OpenRequest]) -> list[OpenDecision]:
         """Opens runs in order, each as ``decide_open`` says. (H1, H2, H6)"""
@@ -59,8 +62,8 @@ class SqliteHistory(SqliteTerms):
         def move(db: sqlite3.Connection) -> bool:
             moved = db.execute(sql.RAISE_RUN, (key.job_id, key.scheduled_at_ms, key.trigger.value, new, attempt, old)).fetchall()
             if moved and new != old:
-                db.execute(sql.RAISE_ATTEMPT, (new, moved[0][0], attempt, old))
-                db.execute(sql.RAISE_OUTPUTS, (new, moved[0][0], attempt, old))
+                db.execute(attempts_sql.RAISE_ATTEMPT, (new, moved[0][0], attempt, old))
+                db.execute(attempts_sql.RAISE_OUTPUTS, (new, moved[0][0], attempt, old))
             return bool(moved)
 
         return await self._lane.run(move)
@@ -75,7 +78,7 @@ class SqliteHistory(SqliteTerms):
         def end(db: sqlite3.Connection) -> bool:
             ended = db.execute(sql.END_RUN, (*values, request.was.value, request.attempt)).fetchall()
             if ended:
-                db.execute(sql.INTERRUPT, (now_ms, ended[0][0], -1))
+                db.execute(attempts_sql.INTERRUPT, (now_ms, ended[0][0], -1))
             return bool(ended)
 
         return await self._lane.run(end)
@@ -128,18 +131,18 @@ class SqliteHistory(SqliteTerms):
 
         def read(db: sqlite3.Connection) -> list[Attempt]:
             output: dict[tuple[int, int], list[StreamCapture]] = {}
-            for number, fence, name, total, head, tail in db.execute(sql.OUTPUTS, (run_id,)).fetchall():
+            for number, fence, name, total, head, tail in db.execute(attempts_sql.OUTPUTS, (run_id,)).fetchall():
                 stream = StreamCapture(name=name, total=total, head=head, tail=tail)
                 output.setdefault((number, fence), []).append(stream)
-            rows = db.execute(sql.ATTEMPTS, (run_id,)).fetchall()
-            return [sql.attempt_of(run_id, row, output.get((row[0], row[1]), ())) for row in rows]
+            rows = db.execute(attempts_sql.ATTEMPTS, (run_id,)).fetchall()
+            return [attempts_sql.attempt_of(run_id, row, output.get((row[0], row[1]), ())) for row in rows]
 
         return await self._reader.run(read)
 
     async def ranges(self, job_id: str) -> list[SlotRange]:
         """The range rows of a job, by version and first instant."""
-        return await self._reader.run(lambda db: [sql.range_of(row) for row in db.execute(sql.RANGES, (job_id,)).fetchall()])
+        return await self._reader.run(lambda db: [range_of(row) for row in db.execute(RANGES, (job_id,)).fetchall()])
 
     async def latest_version(self, job_id: str) -> int:
         """The highest version that any row of the job names."""
-        return await self._reader.run(lambda db: int(db.execute(sql.LATEST_VERSION, (job_id,)).fetchone()[0]))
+        return await self._reader.run(lambda db: int(db.execute(LATEST_VERSION, (job_id,)).fetchone()[0]))

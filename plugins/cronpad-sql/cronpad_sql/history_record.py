@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cronpad_core.api import AttemptStatus, RecordAnswer, RecordKind, RecordRequest, RetryPlan, RunStatus
+from cronpad_sql import history_attempts as attempts_sql
 from cronpad_sql import history_rows as sql
 from cronpad_sql.history_rows import Row
 
@@ -29,9 +30,9 @@ class _Writes:
 
     def flush(self, db: sqlite3.Connection) -> None:
         for statement, rows in (
-            (sql.PUT_ATTEMPT, self.attempts),
-            (sql.DROP_OUTPUTS, self.stale_outputs),
-            (sql.ADD_OUTPUT, self.outputs),
+            (attempts_sql.PUT_ATTEMPT, self.attempts),
+            (attempts_sql.DROP_OUTPUTS, self.stale_outputs),
+            (attempts_sql.ADD_OUTPUT, self.outputs),
             (sql.FINISH, self.finished),
             (sql.RETRY, self.retrying),
             (sql.MARK_CLEAN, self.clean),
@@ -84,11 +85,11 @@ def _decide(writes: _Writes, request: RecordRequest, row: Row | None) -> RecordA
 
 def _put_attempt(writes: _Writes, seq: int, request: RecordRequest, status: AttemptStatus, known: str | None) -> None:
     attempt = request.attempt
-    writes.attempts.append(sql.attempt_row(seq, attempt, status))
+    writes.attempts.append(attempts_sql.attempt_row(seq, attempt, status))
     if known is not None and known != "running":
         writes.stale_outputs.append((seq, attempt.attempt, attempt.fence))
     if attempt.output:
-        writes.outputs.extend(sql.output_rows(seq, attempt))
+        writes.outputs.extend(attempts_sql.output_rows(seq, attempt))
 
 
 def _move_run(writes: _Writes, seq: int, request: RecordRequest) -> None:

@@ -31,8 +31,13 @@ _term(history)
 Table(
     "workspaces",
     control,
-    Column("id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
+    Column("name", Text, primary_key=True),
+    Column("suspended", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("quota", Integer),
+    Column("quota_blocking", Integer, nullable=False),
+    Column("concurrency", Integer),
+    sqlite_with_rowid=False,
 )
 
 jobs = Table(
@@ -107,13 +112,26 @@ runs = Table(
     Column("clean", Integer, nullable=False),
     Column("cancel_requested", Integer, nullable=False),
     Column("ended", Integer, nullable=False),  # 1 for a terminal status
+    Column("workspace", Text, nullable=False, server_default="default"),
+    Column("scope_key", Text),  # the concurrency key of its settings
+    Column("payload", Text),
+    Column("token", Text),
     UniqueConstraint("job_id", "scheduled_at", "trigger", name="runs_by_key"),
     UniqueConstraint("id", name="runs_by_id"),
 )
-Index("runs_unfinished", runs.c.job_id, runs.c.status, sqlite_where=text("ended = 0"))
+Index(  # with all that limits count by; without "ended" SQLite would look at each row
+    "runs_unfinished",
+    runs.c.status,
+    runs.c.job_id,
+    runs.c.workspace,
+    runs.c.scope_key,
+    runs.c.ended,
+    sqlite_where=text("ended = 0"),
+)
 Index("runs_unfinished_by_id", runs.c.id, sqlite_where=text("ended = 0"))
 Index("runs_by_creation", runs.c.created_at, runs.c.id)
-Index("runs_of_job", runs.c.job_id, runs.c.created_at, runs.c.id)
+Index("runs_of_job", runs.c.job_id, runs.c.created_at, runs.c.id, runs.c.spec_id)  # the last: to see which specs are left
+Index("runs_by_token", runs.c.job_id, runs.c.token, unique=True, sqlite_where=text("token IS NOT NULL"))
 
 Table(
     "attempts",
@@ -147,7 +165,7 @@ Table(
     Column("tail", LargeBinary, nullable=False),
 )
 
-Table(
+ranges = Table(
     "ranges",
     history,
     Column("job_id", Text, primary_key=True),
@@ -159,6 +177,46 @@ Table(
     Column("reason", Text, nullable=False),
     sqlite_with_rowid=False,
 )
+Index("ranges_by_end", ranges.c.last_at)
+
+Table(
+    "ledger",
+    history,
+    Column("job_id", Text, primary_key=True),  # '*' for all jobs
+    Column("from_at", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "usage",
+    history,
+    Column("workspace", Text, primary_key=True),
+    Column("month", Text, primary_key=True),
+    Column("runs", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+backfills = Table(
+    "backfills",
+    history,
+    Column("id", Text, primary_key=True),
+    Column("job_id", Text, nullable=False),
+    Column("job_version", Integer, nullable=False),
+    Column("from_at", Integer, nullable=False),
+    Column("to_at", Integer, nullable=False),
+    Column("cursor_at", Integer, nullable=False),
+    Column("created_at", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("overlap_policy", Text),
+    Column("overlap_max", Integer),
+    Column("started", Integer, nullable=False),
+    Column("passed", Integer, nullable=False),
+    Column("finished_at", Integer),
+    sqlite_with_rowid=False,
+)
+Index("backfills_by_creation", backfills.c.created_at, backfills.c.id)
+Index("backfills_of_job", backfills.c.job_id, backfills.c.created_at, backfills.c.id)
+Index("backfills_open", backfills.c.created_at, backfills.c.id, sqlite_where=text("status = 'open'"))
 
 # --------------------------------------------------------------------------------------------------------------- queue
 

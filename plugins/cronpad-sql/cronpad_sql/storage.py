@@ -16,6 +16,7 @@ from cronpad_core.api import (
     QueueStore,
     StateRefusedError,
     StorageOptions,
+    StorageTools,
 )
 from cronpad_sql.catalog import SqliteCatalog
 from cronpad_sql.connections import WriteMode
@@ -24,6 +25,7 @@ from cronpad_sql.history import SqliteHistory
 from cronpad_sql.places import places_of, refuse_network
 from cronpad_sql.queue import SqliteQueue
 from cronpad_sql.state_file import StateFile
+from cronpad_sql.tools import SqliteTools
 
 __all__ = ["SqliteStorage"]
 
@@ -44,6 +46,7 @@ class SqliteStorage:
         self._options = options
         self._places = places = places_of(options.url, options.queue_path)
         self.directory: Path | None = places.directory
+        self.tools: StorageTools | None = SqliteTools(places, wall_ms=options.wall_ms)
         limit, read_only = options.batch_limit, options.read_only
         control_mode = WriteMode(durable=True, busy_ms=_BUSY_MS)
         history_mode = WriteMode(durable=options.durable, busy_ms=_BUSY_MS)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from cronpad_core.api import LockRow, StorageOptions
+from cronpad_sql import migrate
+from cronpad_sql.files import FileKind
 from cronpad_sql.storage import SqliteStorage
 
 Build = Callable[..., SqliteStorage]
@@ -21,11 +23,7 @@ def build_on(directory: Path, **options: object) -> SqliteStorage:
     return SqliteStorage(StorageOptions(url=f"sqlite://{directory}", **chosen))  # type: ignore[arg-type]  # a test's shorthand
 
 
-@pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty state at the present schema: copying it is quicker than migrating for each test."""
-    directory = tmp_path_factory.mktemp("template") / "state"
-
+def _prepare(directory: Path) -> Path:
     async def prepare() -> None:
         storage = build_on(directory)
         await storage.open()
@@ -34,6 +32,21 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     asyncio.run(prepare())
     return directory
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty state at the present schema: copying it is quicker than migrating for each test."""
+    return _prepare(tmp_path_factory.mktemp("template") / "state")
+
+
+@pytest.fixture
+def first_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty state as the first migrations made it."""
+    with monkeypatch.context() as patch:
+        for kind in (FileKind.CONTROL, FileKind.HISTORY):
+            patch.setitem(migrate.HEAD, kind, 1)
+        return _prepare(tmp_path / "first")
 
 
 @pytest.fixture

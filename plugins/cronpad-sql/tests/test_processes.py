@@ -221,6 +221,7 @@ def test_a_file_that_cannot_grow_is_busy_and_recovers(tmp_path: Path) -> None:
 
 
 _MIGRATION = """
+import shutil
 from cronpad_sql import state_file
 from cronpad_sql.connections import connect_write
 import cronpad_sql.dialect, cronpad_sql.schema, alembic.command, alembic.config
@@ -246,6 +247,8 @@ while killed:
     child = os.fork()
     if not child:
         directory = os.path.join(sys.argv[1], str(at))
+        if len(sys.argv) > 2:
+            shutil.copytree(sys.argv[2], directory)
         asyncio.run(main(at))
         os._exit(0)
     killed = os.waitpid(child, 0)[1] == signal.SIGKILL
@@ -256,7 +259,7 @@ say(at)
 def test_a_start_killed_at_any_statement_is_finished_by_the_next(tmp_path: Path, build: Build) -> None:
     """Killed at every statement of creation and migration in turn, the state is opened and complete afterwards."""
     with _child(_MIGRATION, tmp_path) as process:
-        output, _ = process.communicate(timeout=100)
+        output, _ = process.communicate(timeout=600)
     count = int(output)
     assert count > 30
 
@@ -273,5 +276,37 @@ def test_a_start_killed_at_any_statement_is_finished_by_the_next(tmp_path: Path,
         asyncio.run(finish(directory))
         for name in ("cronpad.db", "history.db"):
             with closing(sqlite3.connect(directory / name)) as db:
-                assert db.execute("PRAGMA user_version").fetchone() == (1,)
+                assert db.execute("PRAGMA user_version").fetchone() == (2,)
                 assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_an_older_state_killed_at_any_statement_is_old_or_new(tmp_path: Path, first_schema: Path, build: Build) -> None:
+    """Killed at every statement of an upgrade in turn, each file is of one of the two schemas, and the next start goes on."""
+    with closing(sqlite3.connect(first_schema / "history.db", isolation_level=None)) as db:
+        db.execute("""INSERT INTO specs VALUES (1, 'j', 1, 'h', '{"workspace": "w"}')""")
+        db.execute(
+            "INSERT INTO runs VALUES (1, 'r', 'j', 1, 's', 1, 1, 'succeeded', 0, 1, 1, 1, 1, 1, NULL, NULL, NULL, NULL, '', "
+            "0, 0, 0, 1)"
+        )
+    (tmp_path / "killed").mkdir()
+    with _child(_MIGRATION, tmp_path / "killed", first_schema) as process:
+        output, _ = process.communicate(timeout=600)
+    seen = set()
+    for at in range(1, int(output) + 1):
+        directory = tmp_path / "killed" / str(at)
+        with closing(sqlite3.connect(directory / "history.db")) as db:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            columns = [row[1] for row in db.execute("PRAGMA table_info(runs)").fetchall()]
+            seen.add((version, "workspace" in columns))
+
+        async def finish(storage: SqliteStorage) -> None:
+            await storage.open()
+            await storage.prepare()
+            await storage.close()
+
+        asyncio.run(finish(build(directory)))
+        with closing(sqlite3.connect(directory / "history.db")) as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (2,)
+            assert db.execute("SELECT id, workspace FROM runs").fetchall() == [("r", "w")]
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert seen == {(1, False), (2, True)}

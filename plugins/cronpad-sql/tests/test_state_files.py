@@ -79,27 +79,27 @@ def test_a_newer_schema_is_refused_with_both_numbers(state: Path, build: Build) 
     """A state of a newer cronpad is not touched, and the message names both schema numbers."""
     _sql(state / "history.db", "PRAGMA user_version = 41")
     before = (state / "history.db").read_bytes()
-    with pytest.raises(StateRefusedError, match=r"schema 41.* up to 1"):
+    with pytest.raises(StateRefusedError, match=r"schema 41.* up to 2"):
         _run(build(state))
     assert (state / "history.db").read_bytes() == before
 
 
 def test_an_older_schema_is_copied_before_it_is_migrated(state: Path, build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy is complete, private, and named after its schema; the migration sets the new number."""
-    monkeypatch.setitem(migrate.HEAD, FileKind.CONTROL, 2)
+    monkeypatch.setitem(migrate.HEAD, FileKind.CONTROL, 3)
     done: list[str] = []
 
     def step(db: sqlite3.Connection, kind: FileKind) -> None:
         done.append(kind.name)
-        db.execute("PRAGMA user_version = 2")
+        db.execute("PRAGMA user_version = 3")
 
     monkeypatch.setattr("cronpad_sql.state_file.migrate", step)
     _run(build(state))
     assert done == ["CONTROL"]
-    copy = state / "cronpad.db.v1-1767225600"
+    copy = state / "cronpad.db.v2-1767225600"
     assert oct(copy.stat().st_mode & 0o777) == "0o600"
     with closing(sqlite3.connect(copy)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
         assert db.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
 
 
@@ -148,7 +148,7 @@ def test_damage_is_found_after_an_unclean_end(state: Path, build: Build) -> None
     """Where the log was left behind, the holder checks the file before using it."""
     with closing(sqlite3.connect(state / "history.db", isolation_level=None)) as db:
         db.execute("INSERT INTO specs VALUES (1, 'j', 1, 'h', 's')")
-        row = "?1, 'r' || ?1, 'j', ?1, 's', 1, 1, 'running', 0, 1, 1, 1, 1, 1, 1, 1, '', '', '', 0, 0, 0, 0"
+        row = "?1, 'r' || ?1, 'j', ?1, 's', 1, 1, 'running', 0, 1, 1, 1, 1, 1, 1, 1, '', '', '', 0, 0, 0, 0, 'w', '', '', ?1"
         db.executemany(f"INSERT INTO runs VALUES ({row})", [(seq,) for seq in range(2_000)])
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     with (state / "history.db").open("r+b") as file:

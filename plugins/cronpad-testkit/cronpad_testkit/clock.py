@@ -18,6 +18,7 @@ WALL_START: Millis = 1_767_225_600_000
 """Where virtual wall time begins unless a test says otherwise: 2026-01-01T00:00:00Z."""
 
 _BOOTED_FOR: Millis = 1_000_000
+_LONGEST_SPIN: Millis = 10
 
 
 class VirtualClock:
@@ -38,6 +39,7 @@ class VirtualClock:
         self._boot_offset = boot_ms - self._loop_ms()
         self._wall_offset = wall_ms - boot_ms
         self._boot_id = boot_id
+        self._suspended_ms: Millis = 0
 
     def _loop_ms(self) -> Millis:
         # A sum of floats that stands for 300 ms may be 299.9999…; a thousandth of a millisecond mends that.
@@ -55,13 +57,17 @@ class VirtualClock:
         """Names this start of the simulated machine."""
         return self._boot_id
 
+    def suspended_ms(self) -> Millis:
+        """How long the simulated machine slept."""
+        return self._suspended_ms
+
     async def sleep(self, duration_ms: Millis) -> None:
         """Returns when the loop's time has moved on by ``duration_ms``; at least one step of the loop."""
         await asyncio.sleep(max(duration_ms, 0) / 1_000)
 
     async def until(self, wall_ms: Millis) -> None:
-        """Returns at that wall instant."""
-        await self.sleep(wall_ms - self.wall_ms())
+        """Returns at that wall instant; soon where the clock was set meanwhile, as the real one does."""
+        await self.sleep(min(wall_ms - self.wall_ms(), _LONGEST_SPIN))
 
     def jump(self, by_ms: Millis) -> None:
         """Moves the wall clock, either way."""
@@ -74,6 +80,7 @@ class VirtualClock:
     def suspend(self, for_ms: Millis) -> None:
         """The machine slept and wakes up now: both lines moved on, timers did not."""
         self._boot_offset += for_ms
+        self._suspended_ms += for_ms
 
     def reboot(self, *, boot_id: str, down_ms: Millis = 0) -> None:
         """The machine was started again: boot time counts from 0 under another id, the wall clock went on."""

@@ -15,6 +15,7 @@ from cronpad_core.api import (
     OpenRequest,
     OverlapPolicy,
     OverlapRule,
+    PendingRequest,
     RangeKind,
     RangeRequest,
     RecordRequest,
@@ -28,7 +29,7 @@ from cronpad_core.api import (
     run_id_for,
 )
 
-__all__ = ["T0", "fence", "job", "key", "opening", "ranging", "result", "slot", "spec", "version"]
+__all__ = ["T0", "fence", "job", "key", "opening", "pending", "ranging", "result", "slot", "spec", "version"]
 
 T0: Millis = 1_767_225_600_000
 """2026-01-01T00:00:00Z."""
@@ -39,9 +40,13 @@ def fence(number: int, *, term: int = 1) -> int:
     return (term << 32) + number
 
 
-def spec(name: str = "backup", *, overlap: int | None = 3, guarantee: Guarantee = Guarantee.AT_LEAST_ONCE) -> JobSpec:
-    """A spec that allows ``overlap`` runs at once; ``None`` skips while one runs."""
-    rule = OverlapRule() if overlap is None else OverlapRule(policy=OverlapPolicy.ALLOW, max=overlap)
+def spec(
+    name: str = "backup", *, overlap: int | OverlapRule | None = 3, guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+) -> JobSpec:
+    """A spec that allows ``overlap`` runs at once, or has that rule; ``None`` skips while one runs."""
+    rule = overlap or OverlapRule()
+    if isinstance(rule, int):
+        rule = OverlapRule(policy=OverlapPolicy.ALLOW, max=rule)
     return JobSpec(
         name=name,
         schedule=ScheduleSpec(texts=("* * * * *",), timezone="Europe/Zurich"),
@@ -103,6 +108,28 @@ def opening(occurrence: Occurrence, number: int, *, term: int = 1, job_spec: Job
         now_ms=at_ms + 1_000,
         due_at_ms=at_ms + 5,
         claimed_at_ms=at_ms + 900,
+    )
+
+
+def pending(
+    at_ms: Millis = T0,
+    *,
+    job_id: str = "job_a",
+    trigger: Trigger = Trigger.MANUAL,
+    job_spec: JobSpec | None = None,
+    now_ms: Millis = T0 + 500,
+    token: str | None = None,
+) -> PendingRequest:
+    """Asks for a run of version 1 of a job at ``at_ms``, whose sink is to see the slot ``T0``."""
+    return PendingRequest(
+        job_id=job_id,
+        job_version=1,
+        spec=job_spec or spec(),
+        trigger=trigger,
+        at_ms=at_ms,
+        slot_at_ms=T0,
+        now_ms=now_ms,
+        token=token,
     )
 
 

@@ -28,6 +28,7 @@ async def _open(wire: Tripwire) -> Storage:
 def test_steps_are_read_off_the_ports() -> None:
     """Every asynchronous method of every port is a step."""
     assert {"queue.claim", "queue.look", "history.open_runs", "catalog.move", "catalog.swap_term", "storage.check"} <= set(STEPS)
+    assert {"history.add_pending", "history.prune", "history.ledger_from", "catalog.set_workspace"} <= set(STEPS)
     assert {"sink.deliver", "sink.close"} <= set(STEPS)
     assert "queue.present" not in STEPS
     assert len(STEPS) == len(set(STEPS))

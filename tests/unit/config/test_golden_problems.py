@@ -121,15 +121,65 @@ error[CP111]: the variable LIMIT is not set
   │            ^^^^^^^^
  = in job "a"; set it, or give a default: ${LIMIT:-…}""",
     ),
-    "an overlap policy of the design": (
+    "a key of the design": (
         "jobs.toml",
-        HEAD + 'schedule = "@daily"\ncommand = "x"\noverlap = { policy = "queue_all", max = 5 }\n',
+        HEAD + 'schedule = "@daily"\ncommand = "x"\nwhen = "true"\n',
         """\
-error[CP129]: overlap "queue_all" is not in this version
- ┌─ jobs.toml:6:22
-6 │ overlap = { policy = "queue_all", max = 5 }
-  │                      ^^^^^^^^^^^ allowed: skip, allow
+error[CP129]: "when" is not in this version
+ ┌─ jobs.toml:6:1
+6 │ when = "true"
+  │ ^^^^
  = in job "a\"""",
+    ),
+    "a max that means nothing": (
+        "jobs.toml",
+        HEAD + 'schedule = "@daily"\ncommand = "x"\noverlap = { policy = "queue_one", max = 5 }\n',
+        """\
+error[CP125]: max goes with policy = "allow" or "queue_all" only
+ ┌─ jobs.toml:6:41
+6 │ overlap = { policy = "queue_one", max = 5 }
+  │                                         ^ "queue_one" lets one run wait
+ = in job "a"; for example { policy = "queue_all", max = 5 }""",
+    ),
+    "an unknown overlap policy": (
+        "jobs.yaml",
+        "version: 1\njobs:\n  - name: a\n    schedule: '@daily'\n    command: x\n    overlap: queue-all\n",
+        """\
+error[CP125]: overlap cannot be "queue-all"
+ ┌─ jobs.yaml:6:14
+6 │     overlap: queue-all
+  │              ^^^^^^^^^ allowed: skip, allow, queue_one, queue_all, cancel_running, kill_running
+ = in job "a"; did you mean "queue_all"?""",
+    ),
+    "a concurrency key without a cap": (
+        "jobs.toml",
+        HEAD + 'schedule = "@daily"\ncommand = "x"\nconcurrency = { key = "db" }\n',
+        """\
+error[CP121]: concurrency has no max
+ ┌─ jobs.toml:6:15
+6 │ concurrency = { key = "db" }
+  │               ^^^^^^^^^^^^^^
+ = in job "a"; for example { max = 3, key = "db" }""",
+    ),
+    "an end before the start": (
+        "jobs.toml",
+        HEAD + 'schedule = "@daily"\ncommand = "x"\nsla = { start_within = "2m", finish_within = "90s" }\n',
+        """\
+error[CP125]: finish_within is shorter than start_within
+ ┌─ jobs.toml:6:46
+6 │ sla = { start_within = "2m", finish_within = "90s" }
+  │                                              ^^^^^ 1m30s is less than 2m; both count from when the run is due
+ = in job "a\"""",
+    ),
+    "the name of a workspace": (
+        "jobs.toml",
+        HEAD + 'schedule = "@daily"\ncommand = "x"\nworkspace = "Data Team"\n',
+        """\
+error[CP126]: the workspace has a character that is not allowed
+ ┌─ jobs.toml:6:14
+6 │ workspace = "Data Team"
+  │              ^ only a-z, 0-9 and . _ - are allowed
+ = in job "a"; did you mean "data-team"?""",
     ),
     "broken TOML": (
         "jobs.toml",

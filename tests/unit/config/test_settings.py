@@ -40,6 +40,19 @@ def test_the_later_wins(tmp_path: Path) -> None:
     )
 
 
+def test_limits_can_be_switched_off(tmp_path: Path) -> None:
+    """0 is no cap on what runs at once, and keeps the history for ever, whatever its size."""
+    path = tmp_path / "cronpad.toml"
+    path.write_text('[scheduler]\nmax_running = 0\nreplay_rate = 1\n[history]\nkeep_for = "0s"\nkeep_runs = 0\nkeep_mb = 0\n')
+    settings = load_settings(path, {}, {})
+    assert (settings.scheduler_max_running, settings.scheduler_replay_rate) == (0, 1)
+    assert (settings.history_keep_for_ms, settings.history_keep_runs, settings.history_keep_mb) == (0, 0, 0)
+    standard = load_settings(None, {}, {})
+    assert (standard.scheduler_max_running, standard.scheduler_replay_rate) == (0, 20)
+    assert standard.history_keep_for_ms == 90 * 86_400_000
+    assert (standard.history_keep_runs, standard.history_keep_mb) == (10_000, 2_000)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -72,6 +85,11 @@ def test_reserved_names_are_no_settings(name: str) -> None:
         ({}, {"workers.cout": 1}, 'did you mean "workers.count"?'),
         ({}, {"workers.count": True}, "a whole number is needed"),
         ({}, {"scheduler.lease_duration": "1s"}, "at least 3000ms"),
+        ({"CRONPAD_SCHEDULER__REPLAY_RATE": "0"}, {}, "0 is not in 1-10000"),
+        ({"CRONPAD_SCHEDULER__MAX_RUNNING": "-1"}, {}, "a whole number is needed"),
+        ({"CRONPAD_HISTORY__KEEP_FOR": "90"}, {}, "did you mean 90s?"),
+        ({"CRONPAD_HISTORY__KEEP": "90d"}, {}, 'did you mean "CRONPAD_HISTORY__KEEP_'),
+        ({}, {"history.keep_runs": "all"}, "a whole number is needed"),
     ],
 )
 def test_bad_values(environ: dict[str, str], overrides: dict[str, object], words: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -27,6 +28,8 @@ from cronpad_core.ports.catalog import Move
 from cronpad_core.ports.history import RangeRequest
 from cronpad_core.ports.storage import Storage, StorageOptions
 from cronpad_core.runtime.schedules import ScheduleBook
+
+sys.path.insert(0, str(Path(__file__).parent))  # the office is importable whatever import mode pytest runs in
 
 T0 = 1_767_225_600_000
 FILE = "/etc/jobs.toml"
@@ -198,3 +201,11 @@ class Books:
 def books(tmp_path: Path) -> Books:
     """An empty state."""
     return Books(tmp_path / "state", pytest.importorskip("cronpad_sql.storage").SqliteStorage)
+
+
+@pytest.fixture
+def office() -> object:
+    """A desk over an empty state in memory."""
+    from office import Office
+
+    return Office()

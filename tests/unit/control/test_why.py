@@ -25,6 +25,7 @@ from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryPlan, RetryRule
 from cronpad_core.domain.run import Attempt, AttemptStatus, RunStatus, SkipReason
 from cronpad_core.domain.timing import DAY, HOUR, MINUTE, to_ms
+from cronpad_core.ports.asked import PendingRequest
 from cronpad_core.ports.catalog import JobWrite, Move
 from cronpad_core.ports.history import RangeRequest, RecordRequest
 from cronpad_core.ports.storage import StorageOptions
@@ -72,6 +73,20 @@ class Story:
         )
         self.run(self.storage.catalog.move([move]))
 
+    def ask(self, occurrence: Occurrence, trigger: Trigger) -> None:
+        """Asks for a run of that slot."""
+        at_ms = occurrence.scheduled_at_ms
+        request = PendingRequest(
+            job_id=occurrence.job_id,
+            job_version=occurrence.job_version,
+            spec=self.job().spec,
+            trigger=trigger,
+            at_ms=at_ms,
+            slot_at_ms=at_ms,
+            now_ms=at_ms,
+        )
+        self.run(self.storage.history.add_pending([request], term=1))
+
     def open(self, occurrence: Occurrence, late_ms: int = 0, **rest: Any) -> str:
         """Opens a run that much after its slot; answers its id."""
         self.fence += 1
@@ -85,6 +100,18 @@ class Story:
             now_ms=due + 15,
             **rest,
         )
+        if occurrence.trigger is not Trigger.SCHEDULED:
+            at_ms = occurrence.scheduled_at_ms
+            asked = PendingRequest(
+                job_id=occurrence.job_id,
+                job_version=occurrence.job_version,
+                spec=request.spec,
+                trigger=occurrence.trigger,
+                at_ms=at_ms,
+                slot_at_ms=at_ms,
+                now_ms=due,
+            )
+            self.run(self.storage.history.add_pending([asked], term=1))
         [decision] = self.run(self.storage.history.open_runs([request]))
         assert decision.run is not None
         run_id: str = decision.run.id
@@ -188,6 +215,7 @@ def test_a_caught_up_slot(story: Story) -> None:
     overlap = OverlapRule(policy=OverlapPolicy.ALLOW, max=9)
     job = story.apply("every 10s", jitter_ms=5_000, overlap=overlap)
     story.open(job.slot(T0 + 10_000), late_ms=HOUR)
+    story.ask(job.slot(T0 + 10_000), Trigger.BACKFILL)
     backfill = story.open(replace(job.slot(T0 + 10_000), trigger=Trigger.BACKFILL), late_ms=2 * HOUR)
     story.now = T0 + DAY
     said = story.said(T0 + 10_000)
@@ -278,3 +306,20 @@ def test_removed_jobs_are_found_by_name(story: Story) -> None:
     assert story.run(any_job(story.storage, "a")).id == job.id
     with pytest.raises(NotFoundError):
         story.run(any_job(story.storage, "b"))
+
+
+def test_a_slot_before_the_ledger() -> None:
+    """What was pruned or lost by a restore is neither lost nor open; a run that is still there is told as ever."""
+    story = Story()
+    job = story.apply("every 10s")
+    story.open(job.slot(T0 + 10_000))
+    story.move(T0 + 40_000)
+    story.now = T0 + HOUR
+    assert story.why(T0 + 20_000).verdict is Verdict.LOST
+    story.run(story.storage.history.begin_ledger(T0 + 30_000, term=1))
+    found = story.why(T0 + 20_000)
+    assert (found.verdict, found.ledger_from_ms) == (Verdict.BEFORE_LEDGER, T0 + 30_000)
+    assert "ledger begins at 2026-03-01 00:00:30+00:00" in story.said(T0 + 20_000)
+    assert story.why(T0 + 10_000).verdict is Verdict.RAN
+    assert story.why(T0 + 30_000).verdict is Verdict.LOST
+    assert story.why(T0 + 50_000).verdict is Verdict.OPEN

@@ -54,10 +54,19 @@ def test_a_fresh_slot_opens() -> None:
 
 
 def test_a_covered_slot_is_not_opened() -> None:
-    """A slot that a range row covers has its outcome already; a manual run of the same instant is nobody's slot."""
+    """A slot that a range row covers has its outcome already."""
     assert decide(asking(), covered=True) == OpenDecision(kind=OpenKind.COVERED)
-    manual = replace(SLOT, trigger=Trigger.MANUAL)
-    assert decide(asking(manual), covered=True).kind is OpenKind.OPENED
+
+
+@pytest.mark.parametrize("trigger", [Trigger.MANUAL, Trigger.RETRY, Trigger.BACKFILL])
+def test_what_was_asked_for_opens_from_its_row(trigger: Trigger) -> None:
+    """A run that somebody asked for has a row before its entry: without one nothing opens; with one it opens, covered or not."""
+    asked = replace(SLOT, trigger=trigger)
+    assert decide(asking(asked)) == OpenDecision(kind=OpenKind.FINISHED)
+    pending = row(RunStatus.PENDING, fence=0, payload={"a": 1}, token="t", retry_of="run_x", key=asked.key)
+    decision = decide(asking(asked, spec=replace(SPEC, name="edited")), pending, covered=True)
+    assert decision.kind is OpenKind.OPENED
+    assert decision.write == replace(pending, status=RunStatus.RUNNING, fence=FENCE, opened_at_ms=61_000)
 
 
 def test_a_retry_without_a_run_is_finished() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cronpad_core.api import (
+    ConcurrencyRule,
     JobSpec,
+    Limit,
     MalformedMemberError,
     MisfireRule,
     Occurrence,
@@ -20,12 +23,17 @@ from cronpad_core.api import (
     RunKey,
     ScheduleSpec,
     SinkSpec,
+    SlaRule,
     Trigger,
+    Workspace,
     idempotency_key,
     job_id_for,
+    limits_of,
+    month_of,
     retry_delay_ms,
     rfc3339,
     run_id_for,
+    scopes_of,
     to_ms,
 )
 from cronpad_core.domain.ids import digest_below
@@ -148,9 +156,53 @@ def test_a_spec_survives_json() -> None:
         retry=RetryRule(max=2, jitter=0.5, deadline_ms=10),
         overlap=OverlapRule(policy=OverlapPolicy.ALLOW, max=4),
         misfire=MisfireRule(policy="all", settings={"max": 7}),
+        concurrency=ConcurrencyRule(max=3, key="db"),
+        sla=SlaRule(finish_within_ms=5_000),
         tags=("x", "y"),
     )
     assert JobSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_the_caps_of_a_run() -> None:
+    """From the widest to the narrowest: of everything, of its workspace, and of its job, or of a key in the job's place."""
+    blue = Workspace(name="blue", concurrency=2)
+    own, shared = ConcurrencyRule(max=1), ConcurrencyRule(max=3, key="db")
+    everything, workspace = Limit(scope="all", max=9), Limit(scope="workspace:blue", max=2)
+    assert limits_of("job_a", own, blue, 9) == (everything, workspace, Limit(scope="job:job_a", max=1))
+    assert limits_of("job_a", shared, blue, None) == (workspace, Limit(scope="key:db", max=3))
+    assert limits_of("job_a", None, Workspace(name="red", suspended=True), None) == limits_of("job_a", None, None, None) == ()
+
+
+@pytest.mark.parametrize("rule", [None, ConcurrencyRule(max=1), ConcurrencyRule(max=3, key="db")])
+def test_a_run_counts_for_every_cap_that_it_must_find_room_under(rule: ConcurrencyRule | None) -> None:
+    """A run's scopes have all those of its own caps, and those that other runs of its workspace or job are capped by."""
+    scopes = scopes_of("job_a", "blue", rule)
+    assert {"all", "workspace:blue", "job:job_a"} <= set(scopes)
+    assert {limit.scope for limit in limits_of("job_a", rule, Workspace(name="blue", concurrency=2), 9)} <= set(scopes)
+    assert len(scopes) == len(set(scopes)) == (4 if rule and rule.key else 3)
+
+
+def test_months_are_those_of_utc() -> None:
+    """A month begins and ends at midnight of UTC, to the millisecond."""
+    begins = to_ms(datetime(2026, 3, 1, tzinfo=UTC))
+    assert (month_of(begins - 1), month_of(begins), month_of(begins + 30 * 86_400_000)) == ("2026-02", "2026-03", "2026-03")
+
+
+@pytest.mark.parametrize(
+    ("policy", "running", "waiting", "replaces"),
+    [
+        (OverlapPolicy.SKIP, 1, 0, None),
+        (OverlapPolicy.ALLOW, 4, 0, None),
+        (OverlapPolicy.QUEUE_ONE, 1, 1, None),
+        (OverlapPolicy.QUEUE_ALL, 1, 4, None),
+        (OverlapPolicy.CANCEL_RUNNING, 1, 0, "stop"),
+        (OverlapPolicy.KILL_RUNNING, 1, 0, "kill"),
+    ],
+)
+def test_overlap_rules(policy: OverlapPolicy, running: int, waiting: int, replaces: str | None) -> None:
+    """``max`` says how many run under one policy, how many wait under another, and nothing under the rest."""
+    rule = OverlapRule(policy=policy, max=4)
+    assert (rule.limit, rule.waiting, rule.replaces) == (running, waiting, replaces)
 
 
 @given(st.integers(-(10**13), 10**14))

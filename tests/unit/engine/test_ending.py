@@ -20,8 +20,8 @@ from cronpad_core.api import (
     Trigger,
     run_id_for,
 )
+from cronpad_core.domain.run import next_entry
 from cronpad_core.engine.gate import ending
-from cronpad_core.engine.reconciler import next_entry
 
 SPEC = JobSpec(
     name="a", schedule=ScheduleSpec(texts=("* * * * *",)), sink=SinkSpec(type="none"), retry=RetryRule(max=3, deadline_ms=60_000)

@@ -1,4 +1,4 @@
-"""The promises C1 to C5 of a catalog."""
+"""The promises of a catalog, all together; here C1 to C5."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import replace
 import pytest
 
 from cronpad_core.api import (
+    ConcurrencyRule,
     JobStatus,
     JobWrite,
     Move,
     MoveKind,
+    OverlapPolicy,
+    OverlapRule,
     Replay,
+    SlaRule,
     StaleWriteError,
     Storage,
     TermRecord,
@@ -19,7 +23,8 @@ from cronpad_core.api import (
     TermStore,
 )
 from cronpad_testkit.samples import T0, job, spec, version
-from cronpad_testkit.suites.storage import BuildStorage, StorageSuite, on_state, on_storage, opened
+from cronpad_testkit.suites.catalog_changes import CatalogChangesSuite
+from cronpad_testkit.suites.storage import BuildStorage, on_state, on_storage, opened
 
 __all__ = ["CatalogSuite", "check_terms"]
 
@@ -53,7 +58,7 @@ def _move(job_id: str = "job_a", *, from_ms: int = T0, to_ms: int | None = T0 + 
     return Move(job_id=job_id, version=1, clock_epoch=0, from_ms=from_ms, to_ms=to_ms, replay=None, term=term)
 
 
-class CatalogSuite(StorageSuite):
+class CatalogSuite(CatalogChangesSuite):
     """Adopt with the fixture ``new_state``; see the README of cronpad-testkit."""
 
     @on_storage
@@ -80,7 +85,15 @@ class CatalogSuite(StorageSuite):
         """C2: every field of job and version survives the process, unusual values included."""
         full = replace(
             job(),
-            spec=replace(spec("nächtlich"), jitter_ms=7, offset_ms=9, grace_ms=61_000, alerts=("x",)),
+            spec=replace(
+                spec("nächtlich", overlap=OverlapRule(policy=OverlapPolicy.QUEUE_ALL, max=4)),
+                jitter_ms=7,
+                offset_ms=9,
+                grace_ms=61_000,
+                alerts=("x",),
+                concurrency=ConcurrencyRule(max=2, key="db"),
+                sla=SlaRule(start_within_ms=5_000),
+            ),
             replay=Replay(until_ms=T0 + 5, then_ms=None),
             clock_epoch=4,
             paused_reason="auto",

@@ -1,4 +1,4 @@
-"""The promises H1 to H7 of a history: recording and ending runs, and reading them."""
+"""The promises of a history, all together; here those of recording and ending runs, and reading them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ from cronpad_core.api import (
 )
 from cronpad_testkit.samples import T0, fence, key, opening, result, slot, spec
 from cronpad_testkit.suites.catalog import check_terms
+from cronpad_testkit.suites.history_asked import HistoryAskedSuite
+from cronpad_testkit.suites.history_backfills import HistoryBackfillsSuite
+from cronpad_testkit.suites.history_cuts import HistoryCutsSuite
+from cronpad_testkit.suites.history_keeping import HistoryKeepingSuite
+from cronpad_testkit.suites.history_limits import HistoryLimitsSuite
 from cronpad_testkit.suites.history_open import HistoryOpenSuite
 from cronpad_testkit.suites.history_ranges import HistoryRangesSuite
+from cronpad_testkit.suites.history_waiting import HistoryWaitingSuite
 from cronpad_testkit.suites.history_walk import check_by_walking
 from cronpad_testkit.suites.storage import BuildStorage, NewState, on_state, on_storage, opened
 
@@ -38,7 +44,16 @@ def _end(status: RunStatus = RunStatus.CANCELLED, *, was: RunStatus = RunStatus.
     )
 
 
-class HistorySuite(HistoryOpenSuite, HistoryRangesSuite):
+class HistorySuite(
+    HistoryOpenSuite,
+    HistoryLimitsSuite,
+    HistoryWaitingSuite,
+    HistoryRangesSuite,
+    HistoryCutsSuite,
+    HistoryAskedSuite,
+    HistoryBackfillsSuite,
+    HistoryKeepingSuite,
+):
     """Adopt with the fixture ``new_state``; see the README of cronpad-testkit. ``walks`` sizes the random walk."""
 
     walks: ClassVar[int] = 100
@@ -250,6 +265,6 @@ class HistorySuite(HistoryOpenSuite, HistoryRangesSuite):
             assert await storage.history.attempts(run_id_for(key())) == attempts
             assert len(await storage.history.unfinished(after="", limit=9)) == 2
 
-    def test_h1_to_h7_hold_whatever_is_done(self, new_state: NewState) -> None:
-        """H1 to H4, H7: random openings, results, endings and fences keep every promise after each step."""
+    def test_h1_to_h12_hold_whatever_is_done(self, new_state: NewState) -> None:
+        """H1 to H4, H7 to H9, H12: random requests, openings, results, cancels, endings and fences keep every promise."""
         check_by_walking(new_state, examples=self.walks)

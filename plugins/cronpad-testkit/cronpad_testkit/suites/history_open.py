@@ -16,7 +16,7 @@ from cronpad_core.api import (
     decide_open,
     run_id_for,
 )
-from cronpad_testkit.samples import T0, fence, key, opening, result, slot, spec
+from cronpad_testkit.samples import T0, fence, key, opening, pending, result, slot, spec
 from cronpad_testkit.suites.storage import StorageSuite, on_storage
 
 __all__ = ["HistoryOpenSuite"]
@@ -36,7 +36,10 @@ class HistoryOpenSuite(StorageSuite):
             slot(trigger=Trigger.BACKFILL),
             slot(trigger=Trigger.RETRY),
         ]
-        requests = [opening(each, number, job_spec=spec(overlap=99)) for number, each in enumerate([*slots, slots[0]], 1)]
+        wide = spec(overlap=99)
+        asked = [pending(trigger=each.trigger, job_spec=wide) for each in slots if each.trigger is not Trigger.SCHEDULED]
+        await storage.history.add_pending(asked, term=0)
+        requests = [opening(each, number, job_spec=wide) for number, each in enumerate([*slots, slots[0]], 1)]
         decisions = await storage.history.open_runs(requests)
         assert [decision.kind for decision in decisions] == [OpenKind.OPENED] * 7
         assert decisions[-1].redelivery

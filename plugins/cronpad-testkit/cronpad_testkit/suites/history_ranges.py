@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cronpad_core.api import OpenKind, RangeKind, SlotRange, Storage, TermRecord, TermRefusedError, Trigger
-from cronpad_testkit.samples import T0, key, opening, ranging, result, slot, spec
+from cronpad_testkit.samples import T0, key, opening, pending, ranging, result, slot, spec
 from cronpad_testkit.suites.storage import NewState, StorageSuite, on_storage, run_on
 
 __all__ = ["HistoryRangesSuite"]
@@ -39,6 +39,7 @@ class HistoryRangesSuite(StorageSuite):
         running, done = opening(slot(T0 + 20), 1), opening(slot(T0 + 40), 2)
         manual, skipped = opening(slot(T0 + 70, trigger=Trigger.MANUAL), 3), opening(slot(T0 + 90), 4, job_spec=spec(overlap=1))
         stranger = opening(slot(T0 + 60, job_id="job_b"), 5)
+        await history.add_pending([pending(T0 + 70), pending(T0 + 80)], term=0)
         await history.open_runs([running, done, manual, stranger, skipped])
         await history.record([result(done)])
         written = await history.add_ranges([ranging(T0 + 50, T0 + 50)], term=0)
@@ -93,6 +94,7 @@ class HistoryRangesSuite(StorageSuite):
             slot(T0 + 10, trigger=Trigger.MANUAL),
             slot(T0 + 10, job_id="job_b"),
         ]
+        await history.add_pending([pending(T0 + 10, job_spec=wide)], term=0)
         decisions = await history.open_runs([opening(each, 50 + n, job_spec=wide) for n, each in enumerate(free)])
         assert [decision.kind for decision in decisions] == [OpenKind.OPENED] * 5
         assert await history.run(key(T0 + 20)) is None

@@ -1,4 +1,5 @@
-"""Random openings, results, endings and fences on a few runs; after each step the promises that hold at any time are checked."""
+"""Random requests, openings, results, cancels, endings and fences on a few runs; each step is foreseen, and afterwards the promises
+that hold at any time are checked."""
 
 from __future__ import annotations
 
@@ -12,18 +13,24 @@ from cronpad_core.api import (
     MOVES,
     AttemptStatus,
     EndRequest,
+    Limit,
     OpenKind,
     OpenRequest,
     OpenSnapshot,
+    OverlapPolicy,
+    OverlapRule,
+    Quota,
     RecordKind,
     RecordRequest,
     Run,
     RunKey,
     RunStatus,
     Storage,
+    Trigger,
     decide_open,
+    month_of,
 )
-from cronpad_testkit.samples import T0, fence, key, opening, result, slot, spec
+from cronpad_testkit.samples import T0, fence, key, opening, pending, result, slot, spec
 from cronpad_testkit.suites.storage import NewState, run_on
 
 __all__ = ["check_by_walking"]
@@ -32,7 +39,7 @@ Step = tuple[str, int, int, int]
 
 _STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(
-        st.sampled_from(["open", "open", "record", "record", "end", "raise"]),
+        st.sampled_from(["open", "open", "record", "record", "ask", "cancel", "end", "raise"]),
         st.integers(0, 2),
         st.integers(0, 5),
         st.integers(0, 3),
@@ -51,10 +58,20 @@ _RESULTS = (
     (RunStatus.UNKNOWN, AttemptStatus.UNKNOWN),
 )
 _ENDS = (RunStatus.CANCELLED, RunStatus.FAILED)
+_RULES = (
+    None,
+    2,
+    2,
+    OverlapRule(policy=OverlapPolicy.QUEUE_ALL, max=2),
+    OverlapRule(policy=OverlapPolicy.KILL_RUNNING),
+    OverlapRule(policy=OverlapPolicy.QUEUE_ONE),
+)
+_LIMITS = (Limit(scope="key:none", max=1), Limit(scope="all", max=2))
+_QUOTA = Quota(max=5)
 
 
 def check_by_walking(new_state: NewState, *, examples: int, shrink: bool = True) -> None:
-    """Walks and checks H1 to H4 and H7 after each step. Without ``shrink`` a failure is only raised."""
+    """Walks and checks H1 to H4, H7 to H9 and H12 after each step. Without ``shrink`` a failure is only raised."""
     chosen = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     if not shrink:
         chosen = settings(chosen, phases=[Phase.generate], database=None, derandomize=True)
@@ -74,39 +91,89 @@ async def _walk(storage: Storage, steps: Sequence[Step]) -> None:
 
 
 class _Walker:
+    """Walks over three slots of one job, and a manual run beside each."""
+
     def __init__(self, storage: Storage) -> None:
         self.history = storage.history
         self.opened: list[OpenRequest] = []
         self.last: dict[tuple[RunKey, int, int], RecordRequest] = {}
+        self.used = 0
 
     async def take(self, number: int, step: Step) -> None:
         operation, which, variant, back = step
-        keys = [key(T0 + each) for each in range(3)]
+        keys = [key(T0 + each, trigger=trigger) for trigger in (Trigger.SCHEDULED, Trigger.MANUAL) for each in range(3)]
         before = {each: await self.history.run(each) for each in keys}
+        chosen = keys[which + 3 * (variant % 2)]
         if operation == "open":
-            await self._open(number, which, variant, back, before)
+            await self._open(number, keys[which + 3 * (back // 2)], variant, back, before)
         elif operation == "record" and self.opened:
             await self._record(self.opened[-1 - back % len(self.opened)], variant, before)
+        elif operation == "ask":
+            await self._ask(keys[which + 3], number, before)
+        elif operation == "cancel":
+            await self._cancel(chosen, before[chosen])
         elif operation == "end":
-            await self._end(keys[which], before[keys[which]], variant, back)
+            await self._end(chosen, before[chosen], variant, back)
         elif operation == "raise":
-            await self._raise(keys[which], before[keys[which]], number, back)
+            await self._raise(chosen, before[chosen], number, back)
+        unfinished = {each.id for each in await self.history.unfinished(after="", limit=99)}
         for each in keys:
-            await self._check(each, before[each])
+            await self._check(each, before[each], unfinished)
+        assert await self.history.used("default", month_of(T0)) == self.used
 
-    async def _open(self, number: int, which: int, variant: int, back: int, before: dict[RunKey, Run | None]) -> None:
-        term, overlap = 1 + number // 6, None if variant % 3 == 0 else 2
-        occurrence = slot(T0 + which, attempt=variant % 3)
-        request = opening(occurrence, max(1, number - (back == 3) * 2), term=term, job_spec=spec(overlap=overlap))
-        run = before[request.occurrence.key]
-        running = await self.history.runs(job_id="job_a", statuses=[RunStatus.RUNNING], limit=99)
-        others = [other for other in running if other.key != request.occurrence.key]
-        expected = decide_open(request, OpenSnapshot(run=run, running_others=len(others), covered=False))
+    async def _open(self, number: int, run_key: RunKey, variant: int, back: int, before: dict[RunKey, Run | None]) -> None:
+        attempt = variant if variant < 3 else 0
+        occurrence = slot(run_key.scheduled_at_ms, attempt=attempt, trigger=run_key.trigger)
+        early = 2 if back == 3 or (back == 1 and variant == 2) else 0
+        request = replace(
+            opening(occurrence, max(1, number - early), term=1 + number // 6, job_spec=spec(overlap=_RULES[variant])),
+            limits=_LIMITS if variant == 2 or back == 0 else (),
+            quota=_QUOTA if variant != 1 else None,
+        )
+        run = before[run_key]
+        others = [each for each in before.values() if each is not None and each.key != run_key]
+        running = [each for each in others if each.status is RunStatus.RUNNING]
+        expected = decide_open(request, self._seen(run, others))
         (decision,) = await self.history.open_runs([request])
         assert decision == expected
-        assert await self.history.run(request.occurrence.key) == (expected.write or run)
+        assert await self.history.run(run_key) == (expected.write or run)
+        self.used += decision.counted
+        for other in running:
+            marked = other.cancel_requested or decision.replaces is not None
+            assert await self.history.run(other.key) == replace(other, cancel_requested=marked)
         if decision.kind is OpenKind.OPENED:
             self.opened.append(request)
+
+    def _seen(self, run: Run | None, others: Sequence[Run]) -> OpenSnapshot:
+        running = sum(other.status is RunStatus.RUNNING for other in others)
+        waiting = [(other.created_at_ms, other.id) for other in others if other.status is RunStatus.WAITING]
+        earlier = [age for age in waiting if run is None or age < (run.created_at_ms, run.id)]
+        return OpenSnapshot(
+            run=run,
+            running_others=running,
+            covered=False,
+            waiting_before=len(earlier),
+            waiting_after=len(waiting) - len(earlier),
+            running_in={"all": running},
+            used=self.used,
+        )
+
+    async def _ask(self, run_key: RunKey, number: int, before: dict[RunKey, Run | None]) -> None:
+        """H8: asked for with one token, a run is there once."""
+        at_ms, run = run_key.scheduled_at_ms, before[run_key]
+        rule = _RULES[3 + number % 3]
+        request = pending(at_ms, token=f"t{at_ms}", now_ms=T0 + 1_000 + number % 3, job_spec=spec(overlap=rule))
+        (answer,) = await self.history.add_pending([request], term=0)
+        assert (answer.created, answer.run.key) == (run is None, run_key)
+        assert await self.history.run(run_key) == answer.run
+        assert run is None or answer.run == run
+        assert run is not None or answer.run.status is RunStatus.PENDING
+
+    async def _cancel(self, run_key: RunKey, run: Run | None) -> None:
+        """H9: a mark on what has not ended."""
+        expected = run if run is None or run.status.terminal else replace(run, cancel_requested=True)
+        assert await self.history.request_cancel(run_key, term=0) == expected
+        assert await self.history.run(run_key) == expected
 
     async def _record(self, request: OpenRequest, variant: int, before: dict[RunKey, Run | None]) -> None:
         status, attempt_status = _RESULTS[variant]
@@ -133,14 +200,15 @@ class _Walker:
 
     async def _end(self, run_key: RunKey, run: Run | None, variant: int, back: int) -> None:
         was, attempt, run_fence = (run.status, run.attempt, run.fence) if run else (RunStatus.RETRYING, 0, 0)
-        if was not in (RunStatus.RUNNING, RunStatus.RETRYING):
+        if was.terminal:
             was = RunStatus.RETRYING
+        status = _ENDS[variant % 2] if was in (RunStatus.RUNNING, RunStatus.RETRYING) else RunStatus.CANCELLED
         request = EndRequest(
             key=run_key,
             was=was,
             attempt=attempt + (back == 1),
             fence=run_fence - (back == 2),
-            status=_ENDS[variant % 2],
+            status=status,
             reason="a test",
             now_ms=T0 + 90_000,
         )
@@ -163,7 +231,7 @@ class _Walker:
             self.last.pop((run_key, run.attempt, run.fence), None)
             assert await self.history.run(run_key) == replace(run, fence=fence(number, term=9))
 
-    async def _check(self, run_key: RunKey, before: Run | None) -> None:
+    async def _check(self, run_key: RunKey, before: Run | None, unfinished: set[str]) -> None:
         """H1: moves only; H7: fences only grow; at most the present delivery runs, and only of a run that does."""
         run = await self.history.run(run_key)
         if run is None:
@@ -172,9 +240,12 @@ class _Walker:
         if before is not None and before != run:
             assert not before.status.terminal
             assert run.fence >= before.fence
-            assert run.status in MOVES[before.status]
+            assert run.cancel_requested or not before.cancel_requested
+            if run.status is before.status and run.status is not RunStatus.RUNNING:
+                assert run == replace(before, cancel_requested=True)
+            else:
+                assert run.status in MOVES[before.status]
         rows = [row for row in await self.history.attempts(run.id) if row.status is AttemptStatus.RUNNING]
         assert [(row.attempt, row.fence) for row in rows] in ([], [(run.attempt, run.fence)])
         assert not rows or run.status is RunStatus.RUNNING
-        unfinished = [each.id for each in await self.history.unfinished(after="", limit=99)]
         assert (run.id in unfinished) == (not run.status.terminal)

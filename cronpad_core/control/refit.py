@@ -1,0 +1,71 @@
+"""New rules of a time zone: jobs whose next fire is no fire of their schedule any more get a version that goes by the new rules."""
+
+from __future__ import annotations
+
+from cronpad_core.control.versions import begin_version, end_version, next_version
+from cronpad_core.domain.errors import ScheduleError, TermRefusedError
+from cronpad_core.domain.job import Job, JobStatus
+from cronpad_core.domain.timing import Millis
+from cronpad_core.ports.catalog import CatalogStore, JobWrite, StaleWriteError
+from cronpad_core.ports.history import HistoryStore
+from cronpad_core.ports.schedule import ScheduleReader
+
+__all__ = ["refit"]
+
+_PAGE = 1_000
+
+
+async def refit(
+    *, catalog: CatalogStore, history: HistoryStore, schedules: ScheduleReader, now_ms: Millis, term: int | None
+) -> list[Job]:
+    """Moves such jobs to the next fire after now, each as an edit: version + 1, so its old entry is dropped. Answers them.
+
+    Found by state, so it may be called at any time and as often as one likes; what was decided before stays as it was. Raises
+    ``TermRefusedError`` and store errors.
+    """
+    if term is None:
+        raise TermRefusedError("the dispatcher lock was lost before the schedules were looked at")
+    moved: list[Job] = []
+    after = ""
+    while True:
+        page = await catalog.jobs(statuses={JobStatus.ACTIVE}, after=after, limit=_PAGE)
+        for job in page:
+            if _fits(job, schedules):
+                continue
+            write = await _write(job, catalog, history, schedules, now_ms)
+            try:
+                await catalog.write([write], term=term)
+            except StaleWriteError:
+                continue  # somebody edited it meanwhile, by the rules of now
+            moved.append(write.job)
+        if len(page) < _PAGE:
+            return moved
+        after = page[-1].id
+
+
+def _fits(job: Job, schedules: ScheduleReader) -> bool:
+    """Whether the job's next fire is one of its schedule. Of an unreadable schedule nobody can say."""
+    if job.next_run_at_ms is None:
+        return True
+    try:
+        schedule = schedules(job.id, job.version, job.spec.schedule)
+    except ScheduleError:
+        return True
+    return schedule.next_after_ms(job.next_run_at_ms - 1) == job.next_run_at_ms
+
+
+async def _write(job: Job, catalog: CatalogStore, history: HistoryStore, schedules: ScheduleReader, now_ms: Millis) -> JobWrite:
+    ends = end_version(job, schedules, now_ms)
+    latest = await history.latest_version(job.id)
+    number, begins_ms = next_version(job, await catalog.versions(job.id), ends, latest, now_ms)
+    return begin_version(
+        job.id,
+        job.origin,
+        job.spec,
+        stored=job,
+        version=number,
+        begins_ms=begins_ms,
+        schedules=schedules,
+        paused=False,
+        ends=ends,
+    )
