@@ -131,7 +131,7 @@ def prune_command(
     What is not given is taken from the settings, and 0 is no limit. Runs that have not ended always stay.
     """
     from cronpad_core.config.settings import load_settings
-    from cronpad_core.runtime.care import keep_of
+    from cronpad_core.runtime.chores import keep_of
 
     out = Output(invocation)
     settings = load_settings(Path(invocation.config) if invocation.config else None, invocation.environ, {})

@@ -195,15 +195,14 @@ def _decide_fresh(request: OpenRequest, seen: OpenSnapshot, run: Run | None) -> 
     # Who waits holds no place, but for those who wait themselves: an older one starts, or is replaced, before them.
     first = seen.waiting_before == 0 or (rule.replaces is None and not rule.waiting)
     if first and seen.running_others + request.local_others < rule.limit:
-        return replace(_opened(request, run), counted=counts, over_quota=used_up)
+        return _opened(request, run, counted=counts, over_quota=used_up)
     if waits:
         return OpenDecision(kind=OpenKind.WAITING, run=run, scope=f"job:{request.occurrence.job_id}", replaces=rule.replaces)
-    if rule.replaces is None and request.patient and seen.waiting_before + seen.waiting_after >= rule.waiting:
+    crowded = rule.replaces is None and seen.waiting_before + seen.waiting_after >= rule.waiting
+    if crowded and request.patient:
         return OpenDecision(kind=OpenKind.HELD, run=run, scope=f"job:{request.occurrence.job_id}")
-    if rule.replaces is None and not rule.waiting:
-        return _skipped(request, run, SkipReason.PREVIOUS_RUN_IN_PROGRESS)
-    if rule.replaces is None and seen.waiting_before + seen.waiting_after >= rule.waiting:
-        return _skipped(request, run, SkipReason.QUEUE_FULL)
+    if crowded:
+        return _skipped(request, run, SkipReason.QUEUE_FULL if rule.waiting else SkipReason.PREVIOUS_RUN_IN_PROGRESS)
     waiting = replace(run or _new_run(request), status=RunStatus.WAITING, opened_at_ms=None, fence=request.fence)
     return OpenDecision(
         kind=OpenKind.WAITING,
@@ -236,7 +235,7 @@ def _ended(request: OpenRequest, run: Run, status: RunStatus, reason: str) -> Op
     return OpenDecision(kind=OpenKind.FINISHED, write=ended, run=ended)
 
 
-def _opened(request: OpenRequest, run: Run | None) -> OpenDecision:
+def _opened(request: OpenRequest, run: Run | None, *, counted: bool = False, over_quota: bool = False) -> OpenDecision:
     if run is None:
         opened = _new_run(request)
     else:
@@ -249,7 +248,7 @@ def _opened(request: OpenRequest, run: Run | None) -> OpenDecision:
             clean=False,
             retry=None,
         )
-    return OpenDecision(kind=OpenKind.OPENED, write=opened, run=opened)
+    return OpenDecision(kind=OpenKind.OPENED, write=opened, run=opened, counted=counted, over_quota=over_quota)
 
 
 def _new_run(request: OpenRequest) -> Run:

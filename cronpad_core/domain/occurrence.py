@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cronpad_core.domain.errors import MalformedMemberError
@@ -34,7 +34,10 @@ class RunKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """``{job_id}|{scheduled_at_ms}|{attempt}|{job_version}|{trigger}``; attempt 0 is the first try."""
+    """``{job_id}|{scheduled_at_ms}|{attempt}|{job_version}|{trigger}``; attempt 0 is the first try.
+
+    ``member`` is that text, the primary key in the queue.
+    """
 
     job_id: str
     scheduled_at_ms: Millis
@@ -42,10 +45,11 @@ class Occurrence:
     job_version: int
     trigger: Trigger
 
-    @property
-    def member(self) -> str:
-        """The text that is the primary key in the queue."""
-        return f"{self.job_id}|{self.scheduled_at_ms}|{self.attempt}|{self.job_version}|{self.trigger.value}"
+    member: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        text = f"{self.job_id}|{self.scheduled_at_ms}|{self.attempt}|{self.job_version}|{self.trigger}"
+        object.__setattr__(self, "member", text)
 
     @property
     def key(self) -> RunKey:

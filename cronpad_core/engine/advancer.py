@@ -130,6 +130,13 @@ class Advancer:
         if following is not None:
             await self._put_all([following], term)
 
+    async def put_fire(self, job: Job, term: int) -> None:
+        """Queues the job's next fire whatever came before it; where that fails, or it is in flight, it is owed."""
+        at_ms = job.next_run_at_ms
+        if job.status is JobStatus.ACTIVE and at_ms is not None:
+            occurrence = job.slot(at_ms)
+            await self._put_all([(occurrence, Entry(member=occurrence.member, at_ms=self.start_at(job, at_ms)))], term)
+
     def _next(self, job: Job, after: Occurrence) -> tuple[Occurrence, Entry] | None:
         at_ms = job.next_run_at_ms
         if job.status is not JobStatus.ACTIVE or at_ms is None:

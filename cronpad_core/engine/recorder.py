@@ -12,6 +12,7 @@ from cronpad_core.domain.run import Attempt
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.patience import Emit, Patience
+from cronpad_core.engine.rush import Rush
 from cronpad_core.engine.ticket import Result, Ticket
 from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.history import HistoryStore, RecordAnswer, RecordKind, RecordRequest
@@ -45,11 +46,14 @@ class Recorder:
     if it had not begun, or had ended; the redelivery finds out.
     """
 
-    def __init__(self, *, history: HistoryStore, clock: Clock, patience: Patience, tuning: Tuning, emit: Emit) -> None:
+    def __init__(
+        self, *, history: HistoryStore, clock: Clock, patience: Patience, tuning: Tuning, rush: Rush, emit: Emit
+    ) -> None:
         self._history = history
         self._clock = clock
         self._patience = patience
         self._tuning = tuning
+        self._rush = rush
         self._emit = emit
         self._waiting: list[tuple[RecordRequest, asyncio.Future[RecordAnswer]]] = []
         self._flushing: set[asyncio.Task[None]] = set()
@@ -99,7 +103,7 @@ class Recorder:
         elif len(self._waiting) == 1:
             if self._tuning.flush_ms:
                 loop.call_later(self._tuning.flush_ms / 1000, self._flush)
-            elif not self._flushing:
+            elif not self._flushing and not self._rush.after(self._flush):
                 loop.call_soon(self._flush)
         return await answered
 
@@ -112,7 +116,7 @@ class Recorder:
 
     def _flushed(self, task: asyncio.Task[None]) -> None:
         self._flushing.discard(task)
-        if self._waiting and not self._tuning.flush_ms:
+        if self._waiting and not self._tuning.flush_ms and not self._rush.after(self._flush):
             self._flush()
 
     async def _write(self, waiting: list[tuple[RecordRequest, asyncio.Future[RecordAnswer]]]) -> None:

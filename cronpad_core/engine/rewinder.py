@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +21,10 @@ from cronpad_core.ports.keeping import CutRequest
 from cronpad_core.ports.queue import Entry, QueueStore
 from cronpad_core.ports.schedule import Schedule, ScheduleReader
 
-__all__ = ["Rewinder", "stands_ahead"]
+__all__ = ["PutNext", "Rewinder", "stands_ahead"]
+
+PutNext = Callable[[Job, int], Awaitable[None]]
+"""Queues the next fire of a job under a term; what cannot be queued now, or is in flight, is owed."""
 
 _PAGE = 1_000
 _MARGIN = MINUTE
@@ -55,6 +58,7 @@ class Rewinder:
         authority: Authority,
         patience: Patience,
         schedules: ScheduleReader,
+        put_next: PutNext,
         emit: Emit,
     ) -> None:
         self._catalog = catalog
@@ -64,6 +68,7 @@ class Rewinder:
         self._authority = authority
         self._patience = patience
         self._schedules = schedules
+        self._put_next = put_next
         self._emit = emit
 
     async def check(self, *, thorough: bool) -> int:
@@ -123,9 +128,8 @@ class Rewinder:
             await self._patience.attempt("control", lambda: self._catalog.write([write], term=term))
         except StaleWriteError:
             return False  # somebody changed it meanwhile: the next check looks again
-        if ahead and back.next_run_at_ms is not None:
-            entry = Entry(member=back.slot(back.next_run_at_ms).member, at_ms=back.next_run_at_ms)
-            await self._patience.attempt("queue", lambda: self._queue.put([entry], term=term))
+        if ahead:
+            await self._put_next(back, term)
         return True
 
     async def _free_slot(self, job: Job, now: Millis, schedule: Schedule) -> Millis | None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from cronpad_core.domain.occurrence import Trigger
+from cronpad_core.domain.ids import idempotency_key
+from cronpad_core.domain.occurrence import RunKey, Trigger
 from cronpad_core.domain.outcome import Outcome
 from cronpad_core.domain.timing import JsonValue, Millis
 
@@ -67,7 +68,6 @@ class Delivery:
     scheduled_at_ms: Millis
     timezone: str
     fence: str
-    idempotency_key: str
     timeout_ms: Millis
     kill_grace_ms: Millis
     deadline_boot_ms: Millis
@@ -76,6 +76,11 @@ class Delivery:
     still_ours: Callable[[], bool]
     payload: JsonValue = None
     trace: Mapping[str, str] | None = None
+
+    @property
+    def idempotency_key(self) -> str:
+        """What a receiver may tell repeats by."""
+        return idempotency_key(RunKey(job_id=self.job_id, scheduled_at_ms=self.scheduled_at_ms, trigger=self.trigger))
 
 
 class Sink(Protocol):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from cronpad_core.config.settings import Settings
 from cronpad_core.domain.errors import ConfigurationError, LockHeldError, NotFoundError
-from cronpad_core.domain.timing import Millis
 from cronpad_core.engine.retention import Keep
 from cronpad_core.host.registry import Registry
 from cronpad_core.ports.clock import Clock
@@ -21,9 +20,7 @@ from cronpad_core.runtime.direct import DirectState
 from cronpad_core.runtime.health import read_pulse
 from cronpad_core.runtime.state import open_storage
 
-__all__ = ["Caretaker", "Upgraded", "keep_of", "tools_of"]
-
-_MEGABYTE = 1_000_000
+__all__ = ["Caretaker", "Upgraded", "tools_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +31,6 @@ class Upgraded:
     before: int
     after: int
     copies: tuple[Path, ...]
-
-
-def keep_of(settings: Settings, *, for_ms: Millis | None = None, runs: int | None = None, mb: int | None = None) -> Keep:
-    """What is kept by the settings, or by what is given instead of one; 0 is no limit."""
-    chosen_ms = settings.history_keep_for_ms if for_ms is None else for_ms
-    chosen_runs = settings.history_keep_runs if runs is None else runs
-    chosen_mb = settings.history_keep_mb if mb is None else mb
-    return Keep(for_ms=chosen_ms or None, runs=chosen_runs or None, max_bytes=chosen_mb * _MEGABYTE or None)
 
 
 def tools_of(storage: Storage) -> StorageTools:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from cronpad_core.config.settings import Settings
 from cronpad_core.control.desk import Desk
 from cronpad_core.control.pausing import due_resumes
 from cronpad_core.control.refit import refit
@@ -14,11 +15,12 @@ from cronpad_core.runtime.compose import Engine
 from cronpad_core.runtime.schedules import ScheduleBook
 from cronpad_core.runtime.zone_data import ZoneData
 
-__all__ = ["Chore", "Chores"]
+__all__ = ["Chore", "Chores", "keep_of"]
 
 Chore = Callable[[], Awaitable[Millis]]
 """Does something once and answers after how many milliseconds it wants to be called again."""
 
+_MEGABYTE = 1_000_000
 _RESUME_EVERY, _PRUNE_EVERY, _PRUNE_AGAIN = 2 * SECOND, 10 * MINUTE, SECOND // 4
 
 
@@ -90,3 +92,11 @@ class Chores:
         if moved:
             await engine.reconciler.sweep()
             engine.wake.ring()
+
+
+def keep_of(settings: Settings, *, for_ms: Millis | None = None, runs: int | None = None, mb: int | None = None) -> Keep:
+    """What is kept by the settings, or by what is given instead of one; 0 is no limit."""
+    chosen_ms = settings.history_keep_for_ms if for_ms is None else for_ms
+    chosen_runs = settings.history_keep_runs if runs is None else runs
+    chosen_mb = settings.history_keep_mb if mb is None else mb
+    return Keep(for_ms=chosen_ms or None, runs=chosen_runs or None, max_bytes=chosen_mb * _MEGABYTE or None)

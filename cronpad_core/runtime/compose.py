@@ -22,7 +22,8 @@ from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.reaper import Reaper
 from cronpad_core.engine.reconciler import Reconciler
 from cronpad_core.engine.recorder import Recorder
-from cronpad_core.engine.rewinder import Rewinder
+from cronpad_core.engine.rewinder import PutNext, Rewinder
+from cronpad_core.engine.rush import Rush
 from cronpad_core.engine.settle import Settle
 from cronpad_core.engine.ticket import Holdings
 from cronpad_core.engine.wakeup import WakeUp
@@ -124,7 +125,7 @@ def compose(parts: Parts) -> Engine:
         leases=line.leases,
         reaper=Reaper(queue=storage.queue, clock=clock, authority=authority, holdings=holdings, patience=patience, tuning=tuning),
         reconciler=shared.reconciler(),
-        rewinder=shared.rewinder(),
+        rewinder=shared.rewinder(line.advancer.put_fire),
         watch=ClockWatch(clock, emit),
         budget=shared.budget,
         advancer=line.advancer,
@@ -148,6 +149,7 @@ class _Shared:
         """The line with its steps."""
         parts = self.parts
         clock, emit, tuning, patience = parts.clock, parts.emit, parts.tuning, self.patience
+        rush = Rush()
         queue, history, catalog, schedules = parts.storage.queue, parts.storage.history, self.catalog, parts.schedules
         return Line(
             gate=Gate(
@@ -189,12 +191,13 @@ class _Shared:
             worker=Worker(
                 sinks=parts.sinks, clock=clock, authority=self.authority, tuning=tuning, present=queue.present, emit=emit
             ),
-            recorder=Recorder(history=history, clock=clock, patience=patience, tuning=tuning, emit=emit),
+            recorder=Recorder(history=history, clock=clock, patience=patience, tuning=tuning, rush=rush, emit=emit),
             settle=Settle(queue=queue, clock=clock, patience=patience, wake=self.wake),
             leases=self._leases(),
             holdings=self.holdings,
             holds=Holds(),
             budget=self.budget,
+            rush=rush,
             authority=self.authority,
             clock=clock,
             wake=self.wake,
@@ -231,7 +234,7 @@ class _Shared:
             emit=parts.emit,
         )
 
-    def rewinder(self) -> Rewinder:
+    def rewinder(self, put_next: PutNext) -> Rewinder:
         """The part that puts right what a clock that was ahead left behind."""
         parts = self.parts
         return Rewinder(
@@ -242,5 +245,6 @@ class _Shared:
             authority=self.authority,
             patience=self.patience,
             schedules=parts.schedules,
+            put_next=put_next,
             emit=parts.emit,
         )

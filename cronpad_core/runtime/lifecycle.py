@@ -17,13 +17,12 @@ from cronpad_core.domain.errors import ConfigurationError, CoreDiedError, Cronpa
 from cronpad_core.domain.events import DispatcherChanged, Event
 from cronpad_core.domain.timing import JsonValue
 from cronpad_core.domain.tuning import Tuning
-from cronpad_core.engine.retention import Keep
 from cronpad_core.host.loader import PluginHost
 from cronpad_core.host.observers import Observers, tell_hook
 from cronpad_core.host.sinks import SinkPool
 from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.misfire import MisfirePolicy
-from cronpad_core.runtime.chores import Chores
+from cronpad_core.runtime.chores import Chores, keep_of
 from cronpad_core.runtime.clock import SystemClock
 from cronpad_core.runtime.compose import Engine, Parts, compose
 from cronpad_core.runtime.control_protocol import socket_name
@@ -128,7 +127,7 @@ class Runner:
                 owner=token,
             )
         )
-        self._chores = Chores(self.engine, desk_of(self.engine), self.schedules, _keep(options.settings))
+        self._chores = Chores(self.engine, desk_of(self.engine), self.schedules, keep_of(options.settings))
         self.loops = Loops(self.engine, prepare=self._prepare, stand_by=options.stand_by, chores=self._chores.all)
         self._active_once = asyncio.Event()
         self._control = self._control_socket()
@@ -142,6 +141,7 @@ class Runner:
             self._observers.tell(event)
         if self._control is not None:
             self._control.heard(event)
+        self._vitals.tell(event)
         if isinstance(event, DispatcherChanged) and event.state == "active":
             self._active_once.set()
 
@@ -261,6 +261,7 @@ class Runner:
             self._listener.note(line)
 
     async def _prepare(self) -> None:
+        await self._vitals.back_off()
         await self.storage.prepare()
         await self._chores.refit()
         await self._apply()
@@ -332,15 +333,6 @@ def _died(core: asyncio.Future[None]) -> None:
     if isinstance(error, CronpadError):
         raise error
     raise CoreDiedError(f"a core loop ended: {type(error).__name__}: {error}", hint="restart it, and report this") from error
-
-
-def _keep(settings: Settings) -> Keep:
-    """How long history is kept; 0 in a setting is for ever."""
-    return Keep(
-        for_ms=settings.history_keep_for_ms or None,
-        runs=settings.history_keep_runs or None,
-        max_bytes=settings.history_keep_mb * 1_000_000 or None,
-    )
 
 
 def _policies(host: PluginHost) -> dict[str, MisfirePolicy]:

@@ -17,8 +17,9 @@ twice; none may be left out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from cronpad_core.domain.admission import OpenDecision, OpenKind
 from cronpad_core.domain.errors import ScheduleError, TermRefusedError
@@ -38,6 +39,7 @@ from cronpad_core.engine.leases import LeaseKeeper
 from cronpad_core.engine.opener import Opener
 from cronpad_core.engine.patience import Emit
 from cronpad_core.engine.recorder import Recorder
+from cronpad_core.engine.rush import Rush
 from cronpad_core.engine.settle import Settle
 from cronpad_core.engine.ticket import Holding, Holdings, Ticket
 from cronpad_core.engine.wakeup import WakeUp
@@ -48,6 +50,7 @@ from cronpad_core.ports.history import RecordKind
 __all__ = ["Line"]
 
 _BUSY_MS = 250
+_TOGETHER = 64
 
 Spawn = Callable[[Coroutine[object, object, None]], None]
 
@@ -67,13 +70,22 @@ class Line:
     holdings: Holdings
     holds: Holds
     budget: ReplayBudget
+    rush: Rush
     authority: Authority
     clock: Clock
     wake: WakeUp
     emit: Emit
 
     async def begin(self, tickets: Sequence[Ticket], spawn: Spawn) -> None:
-        """Walks what one claim brought: what goes the usual way shares its transactions; from the delivery on each is alone."""
+        """Walks what one claim brought: what goes the usual way shares its transactions; from the delivery on each is alone.
+
+        A few dozen at a time, so that the first are delivered while the rows of the others are written.
+        """
+        with self.rush.hour():
+            for first in range(0, len(tickets), _TOGETHER):
+                await self._begin(tickets[first : first + _TOGETHER], spawn)
+
+    async def _begin(self, tickets: Sequence[Ticket], spawn: Spawn) -> None:
         usual: list[Ticket] = []
         for ticket in tickets:
             plain = self.gate.plain(ticket) if len(tickets) > 1 else None
@@ -98,7 +110,7 @@ class Line:
             if decision.kind is OpenKind.OPENED and ticket.job is not None:
                 going.append(ticket)
             else:
-                spawn(self._guard(ticket, self._go_on(decision, ticket)))
+                spawn(self._guard(ticket, partial(self._go_on, decision, ticket)))
         await self._advance_all(going, spawn)
 
     async def _advance_all(self, going: Sequence[Ticket], spawn: Spawn) -> None:
@@ -113,20 +125,20 @@ class Line:
             raise
         except Exception:  # as above; what was advanced is found to be so
             for ticket in going:
-                spawn(self._guard(ticket, self._deliver(ticket)))
+                spawn(self._guard(ticket, partial(self._deliver, ticket)))
             return
         for ticket, done in zip(going, advanced, strict=True):
-            spawn(self._guard(ticket, self._send(ticket) if done else self.settle.release(ticket, delay_ms=0)))
+            spawn(self._guard(ticket, partial(self._send if done else self._give_back, ticket)))
 
     async def walk(self, ticket: Ticket) -> None:
         """One claimed entry, from the gate to its end."""
-        await self._guard(ticket, self._walk(ticket))
+        await self._guard(ticket, partial(self._walk, ticket))
 
-    async def _guard(self, ticket: Ticket, step: Coroutine[object, object, None]) -> None:
+    async def _guard(self, ticket: Ticket, step: Callable[[], Awaitable[None]]) -> None:
         try:
-            await step
+            await step()
         except TermRefusedError:
-            await self.settle.release(ticket, delay_ms=0)
+            await self._give_back(ticket)
         except ScheduleError as error:
             self.emit(JobUnreadable(job_id=ticket.occurrence.job_id, error=error.message))
             await self.settle.release(ticket, delay_ms=MINUTE)
@@ -207,14 +219,14 @@ class Line:
                 await self.advancer.put_next(decided.job, occurrence, term)
                 await self._ack(ticket)
                 return None
-        await self.settle.release(ticket, delay_ms=0)
+        await self._give_back(ticket)
         return None
 
     async def _wait(self, decision: OpenDecision, ticket: Ticket) -> None:
         """Gives the entry back until there may be room; a run that waits in a row of its own lets its schedule go on."""
         occurrence, waiting = ticket.occurrence, decision.kind is OpenKind.WAITING
         if waiting and occurrence.is_slot and not await self.advancer.advance(occurrence, ticket.job, ticket.holding.term):
-            await self.settle.release(ticket, delay_ms=0)
+            await self._give_back(ticket)
             return
         job, scope = ticket.job, decision.scope or f"job:{occurrence.job_id}"
         if ticket.held_since_ms is None and job is not None:
@@ -225,7 +237,7 @@ class Line:
     async def _deliver(self, ticket: Ticket) -> None:
         occurrence, holding = ticket.occurrence, ticket.holding
         if occurrence.is_slot and not await self.advancer.advance(occurrence, ticket.job, holding.term):
-            await self.settle.release(ticket, delay_ms=0)
+            await self._give_back(ticket)
             return
         await self._send(ticket)
 
@@ -234,21 +246,24 @@ class Line:
         self.holds.leave(ticket.occurrence.member)
         result = await self.worker.deliver(ticket)
         if result is None:
-            await self.settle.release(ticket, delay_ms=0)
+            await self._give_back(ticket)
             return
         answer = await self.recorder.record(ticket, result)
         # Of a stale result another holder decides; where the entry is ours all the same, nobody else delivers it again.
         if answer.kind is RecordKind.STALE or result.settlement.run is RunStatus.RUNNING:
-            await self.settle.release(ticket, delay_ms=0)
+            await self._give_back(ticket)
         else:
             await self.settle.ack(ticket, answer.retry)
         await self._make_room(ticket)
+
+    async def _give_back(self, ticket: Ticket) -> None:
+        await self.settle.release(ticket, delay_ms=0)
 
     async def _close(self, ticket: Ticket, retry: RetryPlan | None) -> None:
         """Advance, then acknowledge: no slot's entry goes before its job has moved."""
         occurrence = ticket.occurrence
         if occurrence.is_slot and not await self.advancer.advance(occurrence, ticket.job, ticket.holding.term):
-            await self.settle.release(ticket, delay_ms=0)
+            await self._give_back(ticket)
             return
         await self._ack(ticket, retry)
         await self._make_room(ticket)

@@ -12,15 +12,15 @@ from stage import Stage
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "chaos"))
 
-from clock_steps import clock_steps  # noqa: E402  # needs the path
-from damage import WAYS, damages  # noqa: E402
-from failing_calls import failing_calls  # noqa: E402
-from freezing import freezes  # noqa: E402
-from full_disk import full_disks  # noqa: E402
-from kill_loop import kills  # noqa: E402
-from place import Course, Row  # noqa: E402
-from power_cuts import power_cuts  # noqa: E402
-from preload import Unavailable  # noqa: E402
+from clock_steps import clock_steps  # needs the path
+from damage import WAYS, damages
+from failing_calls import failing_calls
+from freezing import freezes
+from full_disk import full_disks
+from kill_loop import kills
+from place import Course, Row
+from power_cuts import power_cuts
+from preload import Unavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -57,10 +57,11 @@ def test_power_cuts(stage: Stage) -> None:
     assert row.notes["acknowledged results"] > 0
 
 
-@pytest.mark.parametrize("call", ["write", "fsync"])
-def test_a_failing_call(stage: Stage, call: str) -> None:
+@pytest.mark.parametrize(("call", "first"), [("write", 60), ("fsync", 12)])
+def test_a_failing_call(stage: Stage, call: str, first: int) -> None:
     """A call that fails on a file of the state ends the runner in order or not at all, and costs nothing."""
-    row = _comes_to_nothing(lambda seed: failing_calls(stage.root / "calls", 1, call=call, seed=seed, first=40 + seed % 60))
+    place = stage.root / "calls"
+    row = _comes_to_nothing(lambda seed: failing_calls(place, 1, call=call, seed=seed, first=first + seed % first))
     assert row.injected > 0
 
 

@@ -100,6 +100,7 @@ class Rules:
         job = self._world.state.catalog.jobs.get(occurrence.job_id)
         if (
             occurrence.is_slot
+            and not any(member in one.engine.advancer._owed for one in self._world.processes if one.alive)
             and job is not None
             and job.status is JobStatus.ACTIVE
             and (job.version, job.next_run_at_ms) == (occurrence.job_version, occurrence.scheduled_at_ms)

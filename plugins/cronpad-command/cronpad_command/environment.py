@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from cronpad_command.nursery.wire import VARIABLE
 from cronpad_core.api import SECOND, Delivery, Millis, from_ms
 
-__all__ = ["RUN_FACTS", "child_environment", "scheduled_at"]
+__all__ = ["RESERVED", "RUN_FACTS", "child_environment", "scheduled_at"]
 
 RUN_FACTS = frozenset(
     {
@@ -21,10 +23,13 @@ RUN_FACTS = frozenset(
         "CRONPAD_TRIGGER",
         "CRONPAD_FENCE",
         "CRONPAD_IDEMPOTENCY_KEY",
-        "CRONPAD_NURSERY",
+        "CRONPAD_PAYLOAD",
     }
 )
-"""Names that a job cannot set: what is left of a run is found by them."""
+"""What a command is told of its run."""
+
+RESERVED = RUN_FACTS | {VARIABLE}
+"""Names that a job cannot set: a run is known by them, and what is left of it is found."""
 
 _SECRETS = "CRONPAD_SECRET_"
 _STATE = "CRONPAD_STATE"
@@ -44,6 +49,8 @@ def child_environment(environ: Mapping[str, str], delivery: Delivery, *, own: Ma
     if delivery.trace is not None:
         env.update(_traced(env, delivery.trace))
     env.update(own)
+    # A payload that was inherited is that of another run, whose command started this cronpad.
+    env.pop("CRONPAD_PAYLOAD", None)
     env.update(_facts(delivery))
     return env
 
@@ -71,7 +78,8 @@ def _traced(env: dict[str, str], trace: Mapping[str, str]) -> dict[str, str]:
 
 
 def _facts(delivery: Delivery) -> dict[str, str]:
-    return {
+    payload = {} if delivery.payload is None else {"CRONPAD_PAYLOAD": json.dumps(delivery.payload, separators=(",", ":"))}
+    return payload | {
         "CRONPAD_JOB": delivery.job_name,
         "CRONPAD_RUN_ID": delivery.run_id,
         "CRONPAD_OCCURRENCE": delivery.occurrence,

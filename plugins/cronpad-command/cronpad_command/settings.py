@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from cronpad_command.environment import RUN_FACTS
+from cronpad_command.environment import RESERVED
 
 __all__ = ["Settings"]
 
@@ -43,7 +43,7 @@ def _checked_env(env: dict[str, str]) -> dict[str, str]:
             raise ValueError(f"{name!r} cannot be the name of an environment variable")
         if "\0" in value:
             raise ValueError(f"the value of {name} holds a NUL character, which no environment can")
-        if name in RUN_FACTS:
+        if name in RESERVED:
             raise ValueError(f"{name} is set by cronpad for each run; choose another name")
     return env
 

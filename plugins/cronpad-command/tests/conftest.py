@@ -106,7 +106,6 @@ class Bench:
             scheduled_at_ms=1_642_595_400_000,
             timezone="UTC",
             fence="7.1",
-            idempotency_key="cp_key",
             timeout_ms=60_000,
             kill_grace_ms=10_000,
             deadline_boot_ms=0,

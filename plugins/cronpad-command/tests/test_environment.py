@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 import pytest
 
 from cronpad_command.environment import scheduled_at
-from cronpad_core.api import Trigger, rfc3339
+from cronpad_core.api import RunKey, Trigger, idempotency_key, rfc3339
 
+KEY = RunKey(job_id="job-1", scheduled_at_ms=1_642_595_400_000, trigger=Trigger.BACKFILL)
 SERVICE = {
     "PATH": "/opt/x/bin:/usr/bin:/bin",
     "APP_MODE": "prod",
@@ -82,8 +84,14 @@ def test_a_command_is_told_of_its_run(seen):
         "CRONPAD_TIMEZONE": "UTC",
         "CRONPAD_TRIGGER": "backfill",
         "CRONPAD_FENCE": "7.1",
-        "CRONPAD_IDEMPOTENCY_KEY": "cp_key",
+        "CRONPAD_IDEMPOTENCY_KEY": idempotency_key(KEY),
     }
+
+
+def test_a_payload_is_json(seen):
+    """What a trigger gave the run is there as JSON text, and nothing is where it gave none."""
+    assert json.loads(seen(payload={"of": [1, "é"]})["CRONPAD_PAYLOAD"]) == {"of": [1, "é"]}
+    assert "CRONPAD_PAYLOAD" not in seen()
 
 
 def test_the_scheduled_time_is_an_instant_in_the_jobs_zone(seen):

@@ -30,7 +30,7 @@ async def run(command, timeout_ms=100_000):
     return await sink.deliver(Delivery(
         job_id="j", job_name="j", workspace="w", run_id=os.urandom(8).hex(), occurrence="o", trigger=Trigger.SCHEDULED,
         attempt=0, redelivery=0,
-        slot_at_ms=0, scheduled_at_ms=0, timezone="UTC", fence="f", idempotency_key="k", timeout_ms=timeout_ms,
+        slot_at_ms=0, scheduled_at_ms=0, timezone="UTC", fence="f", timeout_ms=timeout_ms,
         kill_grace_ms=1000, deadline_boot_ms=0,
         settings=Settings(command=command), cancel=CancelSignal(), still_ours=lambda: True))
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from cronpad_command.host_settings import host_settings
+from cronpad_command.machine import default_spawner
+from cronpad_command.nursery_spawner import NurserySpawner
+from cronpad_command.orders import lock_file
 from cronpad_command.settings import Settings
+from cronpad_command.spawn import AsyncioSpawner
+from cronpad_core.api import PluginError, SinkContext
 
 
 def test_a_command_is_all_that_is_needed():
@@ -58,3 +66,30 @@ def test_the_schema_can_be_drawn():
     schema = Settings.model_json_schema()
     assert schema["additionalProperties"] is False
     assert all("description" in key for key in schema["properties"].values())
+
+
+def test_a_nursery_is_the_default_and_can_be_refused():
+    """``[plugins.command]`` has one setting, and a mistake in it is named."""
+    assert host_settings({}).nursery is True
+    assert host_settings({"nursery": False}).nursery is False
+    with pytest.raises(PluginError, match=r"\[plugins.command\] nurserry: .*; its settings are: nursery"):
+        host_settings({"nurserry": False})
+
+
+@pytest.mark.parametrize(
+    ("platform", "settings", "kind"),
+    [("linux", {}, NurserySpawner), ("linux", {"nursery": False}, AsyncioSpawner), ("darwin", {}, AsyncioSpawner)],
+)
+def test_the_machine_and_the_settings_choose_what_starts_commands(monkeypatch, platform, settings, kind):
+    """A nursery on Linux, unless it is refused; elsewhere the runner itself."""
+    monkeypatch.setattr(sys, "platform", platform)
+    assert type(default_spawner(SinkContext(settings=settings, environ={}, secret=str))) is kind
+
+
+def test_the_locks_of_a_state_are_in_its_directory(tmp_path):
+    """Runners of one state share a file wherever they were started; others have another one, and a state in memory has none."""
+    assert lock_file(f"sqlite://{tmp_path}", {}) == lock_file(str(tmp_path), {}) == str(tmp_path / "cronpad-runs.lock")
+    elsewhere = [lock_file(f"postgresql://{name}", {"XDG_RUNTIME_DIR": str(tmp_path)}) for name in ("a/b", "a/b", "a/c")]
+    assert elsewhere[0] == elsewhere[1] != elsewhere[2]
+    assert Path(elsewhere[0]).parent == tmp_path
+    assert lock_file("memory://", {}) == lock_file("", {}) == ""

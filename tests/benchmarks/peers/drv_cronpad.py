@@ -275,4 +275,5 @@ async def drain(directory: Path, a: Any, b: Any, inner: Sinks, sink: SinkSpec, t
 
 
 if __name__ == "__main__":
+    sys.setswitchinterval(0.0005)  # as `cronpad run` does
     asyncio.run(main())

@@ -28,6 +28,7 @@ from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.authority import Authority
 from cronpad_core.engine.patience import Patience
 from cronpad_core.engine.recorder import Recorder
+from cronpad_core.engine.rush import Rush
 from cronpad_core.engine.ticket import Holding, Result, Ticket
 from cronpad_testkit.clock import VirtualClock, run_virtual
 
@@ -77,7 +78,7 @@ def recorded(books: Books, *, flush_ms: int, batch: int = 500, count: int = 5) -
     async def main(clock: VirtualClock) -> tuple[list[object], int]:
         patience = Patience(clock, Authority(clock), lambda event: None)
         tuning = Tuning(flush_ms=flush_ms, batch=batch)
-        recorder = Recorder(history=books, clock=clock, patience=patience, tuning=tuning, emit=lambda event: None)  # type: ignore[arg-type]  # as much of it as is asked
+        recorder = Recorder(history=books, clock=clock, patience=patience, tuning=tuning, rush=Rush(), emit=lambda event: None)  # type: ignore[arg-type]  # as much of it as is asked
         began = clock.boot_ms()
         answers = await asyncio.gather(*(recorder.record(ticket(slot), DONE) for slot in range(count)), return_exceptions=True)
         return list(answers), clock.boot_ms() - began
@@ -85,9 +86,7 @@ def recorded(books: Books, *, flush_ms: int, batch: int = 500, count: int = 5) -
     return run_virtual(main)
 
 
-@pytest.mark.parametrize(
-    ("flush_ms", "batch", "writes", "took"), [(0, 500, [5], 0), (50, 500, [5], 50), (50, 2, [2, 2, 1], 50)]
-)
+@pytest.mark.parametrize(("flush_ms", "batch", "writes", "took"), [(0, 500, [5], 0), (50, 500, [5], 50), (50, 2, [2, 2, 1], 50)])
 def test_results_share_a_write(flush_ms: int, batch: int, writes: list[int], took: int) -> None:
     """Without an interval what ends in the same moment is written together; with one, when it ends or the batch is full."""
     books = Books()

@@ -17,7 +17,7 @@ from cronpad_core.host.descriptors import describe
 TRIGGER = Trigger.SCHEDULED
 DELIVERY = dict(
     job_id="j", job_name="job", workspace="default", run_id="r", occurrence="o", trigger=TRIGGER, attempt=0, redelivery=0,
-    slot_at_ms=0, scheduled_at_ms=0, timezone="UTC", fence="1.1", idempotency_key="k", timeout_ms=1000, kill_grace_ms=10,
+    slot_at_ms=0, scheduled_at_ms=0, timezone="UTC", fence="1.1", timeout_ms=1000, kill_grace_ms=10,
     deadline_boot_ms=1000, settings=None, still_ours=lambda: True,
 )  # fmt: skip
 

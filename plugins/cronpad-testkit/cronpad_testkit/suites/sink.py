@@ -25,7 +25,6 @@ from cronpad_core.api import (
     TimedOut,
     Trigger,
     Unknown,
-    idempotency_key,
     run_id_for,
 )
 from cronpad_testkit.samples import T0, key
@@ -192,7 +191,6 @@ class SinkSuite(Suite):
             scheduled_at_ms=T0,
             timezone="UTC",
             fence="4294967297",
-            idempotency_key=idempotency_key(key()),
             timeout_ms=60_000,
             kill_grace_ms=self.kill_grace_ms,
             deadline_boot_ms=boot_ms + 60_000,
