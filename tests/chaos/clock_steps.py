@@ -41,13 +41,14 @@ def clock_steps(course: Course, steps: list[str], *, jobs: int = 6) -> Row:
     clock = course.root / "clock"
     set_offset(clock, 0)
     course.fill(jobs)
-    env = {"LD_PRELOAD": str(library("clock", course.root)), "CLOCK_OFFSET": str(clock)}
-    runner = course.start(env=env).active()
+    course.clock = {"LD_PRELOAD": str(library("clock", course.root)), "CLOCK_OFFSET": str(clock)}
+    runner = course.start(env=course.clock).active()
     runner.finished("job-1", count=2)
     trouble = []
     for name in steps:
         move, by_ms = STEPS[name]
         before = course.offset_ms
+        course.set_back |= by_ms < 0
         for more_ms in move(by_ms):
             course.offset_ms = before + more_ms
             set_offset(clock, course.offset_ms)

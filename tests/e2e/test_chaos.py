@@ -83,7 +83,6 @@ def test_the_clock_goes_forward(stage: Stage) -> None:
         _comes_to_nothing(lambda seed: clock_steps(course, ["forward an hour", "slow ramp"], jobs=3))
 
 
-@pytest.mark.xfail(reason="clock steps back are not handled by the engine yet", strict=False)
 def test_the_clock_goes_back(stage: Stage) -> None:
     """After a step back of an hour jobs run again within a minute, and no slot runs twice (B054)."""
     with Course(stage.root / "course") as course:

@@ -55,6 +55,9 @@ def test_a_loop_of_kills_loses_nothing(stage: Stage, delivery: str, kills: int) 
         runner = stage.start(env=env)
         if number % 3 != 2:
             runner.active()
+        if number % 3 == 1:
+            # A run that was running at five kills is poisoned, as it should be: that is another test.
+            wait_until(lambda: _none_was_killed_often(stage), "what was killed before has ended")
         time.sleep(moments.uniform(0.0, 1.2))  # the moment of the kill is what varies here, not a wait for something
         runner.kill()
     last = stage.start(env=env).active()
@@ -66,6 +69,11 @@ def test_a_loop_of_kills_loses_nothing(stage: Stage, delivery: str, kills: int) 
     for name in ["slow", "recovers", *(f"each-{number}" for number in range(6))]:
         assert outcomes(stage, name).keys() == {"succeeded"}, f"seed {seed}"
     assert stage.rows(stage.queue, "SELECT * FROM inflight") == []
+
+
+def _none_was_killed_often(stage: Stage) -> bool:
+    """Whether no run that is open was begun anew more than once."""
+    return stage.rows(stage.history, "SELECT count(*) FROM runs WHERE ended = 0 AND redeliveries > 1") == [(0,)]
 
 
 def _between_slots(stage: Stage) -> bool:

@@ -116,7 +116,10 @@ def _freeze(stage: Stage, runner: Running) -> None:
 
 
 def test_a_frozen_runner_is_replaced_and_wakes_as_standby(stage: Stage) -> None:
-    """Stopped for longer than its lock lives, the first is replaced; continued, it stands by and changes no finished run."""
+    """Stopped for longer than its lock lives, the first is replaced; continued, it stands by and changes no finished run.
+
+    What it was running is delivered again only once its copy has ended.
+    """
     hold = stage.root / "hold"
     hold.touch()
     waits = f"{stage.line('long')}; while test -e {hold}; do sleep 0.05; done"
@@ -128,9 +131,11 @@ def test_a_frozen_runner_is_replaced_and_wakes_as_standby(stage: Stage) -> None:
     first.finished("each", count=2)
     _freeze(stage, first)
     second.active(within=10)
-    stage.sees("long", run_id=long.run_id, runner=second.number)
     second.finished("each", count=2)
+    # The frozen one's copy of the command lives on, and no other begins beside it.
+    assert [line.runner for line in stage.witness("long")] == [first.number]
     hold.unlink()
+    stage.sees("long", run_id=long.run_id, runner=second.number)
     second.finished("long", run_id=long.run_id, run_status="succeeded")
     ended = {run_id: status for run_id, status in stage.statuses().items() if status not in ("running", "retrying")}
 
