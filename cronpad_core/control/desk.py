@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cronpad_core.domain.errors import TermRefusedError
+from cronpad_core.domain.events import Event
 from cronpad_core.domain.occurrence import RunKey
 from cronpad_core.domain.timing import Millis
 from cronpad_core.ports.catalog import CatalogStore
@@ -23,7 +24,8 @@ class Desk:
 
     ``catalog`` is the one that its line reads through, so that no old answer is remembered. ``term`` answers the term that is
     held at this moment. ``wake`` says that something is due at that wall time. ``tell`` asks the delivery of a run in this
-    process to end, by a stage (``"stop"`` or ``"kill"``) and for a reason; it answers whether there is one.
+    process to end, by a stage (``"stop"`` or ``"kill"``) and for a reason; it answers whether there is one. ``emit`` tells
+    whoever listens to the engine.
     """
 
     catalog: CatalogStore
@@ -34,6 +36,7 @@ class Desk:
     term: Callable[[], int | None]
     wake: Callable[[Millis], None]
     tell: Callable[[RunKey, str, str], bool]
+    emit: Callable[[Event], None] = lambda event: None
 
     def require_term(self) -> int:
         """The term that is held. Raises ``TermRefusedError`` where none is: a standby changes nothing."""

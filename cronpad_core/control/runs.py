@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from cronpad_core.control.desk import Desk
 from cronpad_core.control.trigger import ask_for, require_kept
 from cronpad_core.domain.errors import CronpadError, NotFoundError
+from cronpad_core.domain.events import RunEnded
 from cronpad_core.domain.occurrence import Trigger
-from cronpad_core.domain.run import Run, RunStatus
+from cronpad_core.domain.run import Run, RunStatus, next_entry
 from cronpad_core.domain.timing import rfc3339
 from cronpad_core.ports.asked import PendingAnswer, PendingRequest
 from cronpad_core.ports.history import EndRequest
@@ -53,6 +54,16 @@ async def cancel(desk: Desk, run: Run, *, reason: str | None = None) -> Cancelle
             now_ms=desk.now_ms(),
         )
         if await desk.history.end(request):
+            occurrence, _ = next_entry(stored)
+            desk.emit(
+                RunEnded(
+                    occurrence=occurrence,
+                    job_name=stored.spec.name,
+                    run_id=stored.id,
+                    status=RunStatus.CANCELLED,
+                    reason=said,
+                )
+            )
             return Cancelled(run=await desk.history.run(stored.key) or stored, told=False)
 
 

@@ -17,8 +17,9 @@ T = TypeVar("T")
 Emit = Callable[[Event], None]
 
 _FIRST, _LONGEST = 100, 5 * SECOND
-# A full disk refuses every write while reads go on answering: that is one episode, not ten a second.
-_CALM = SECOND
+# A full disk, or a lock of somebody else, refuses writes while reads go on answering, and a refused write may take five seconds to
+# be: that is one episode, not many.
+_CALM = 6 * SECOND
 
 
 class Patience:

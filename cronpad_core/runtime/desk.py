@@ -20,4 +20,5 @@ def desk_of(engine: Engine) -> Desk:
         term=lambda: authority.term if authority.trusted() else None,
         wake=engine.wake.offer,
         tell=engine.holdings.tell,
+        emit=parts.emit,
     )

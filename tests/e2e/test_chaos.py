@@ -40,7 +40,7 @@ def _comes_to_nothing(part: Callable[[int], Row]) -> Row:
 def test_kills(stage: Stage) -> None:
     """Five kills at random moments lose no slot, and repeat no more than what was running at a kill."""
     with Course(stage.root / "course") as course:
-        row = _comes_to_nothing(lambda seed: kills(course, 5, jobs=20, seed=seed))
+        row = _comes_to_nothing(lambda seed: kills(course, 5, jobs=12, seed=seed))
     assert row.injected == 5
 
 
@@ -52,7 +52,7 @@ def test_a_freeze(stage: Stage) -> None:
 
 def test_power_cuts(stage: Stage) -> None:
     """On a disk as a power cut may leave it every acknowledged result is there, and no slot is lost, whatever was torn."""
-    row = _comes_to_nothing(lambda seed: power_cuts(stage.root / "power", 3, jobs=4, for_s=4, seed=seed))
+    row = _comes_to_nothing(lambda seed: power_cuts(stage.root / "power", 3, jobs=3, for_s=3, seed=seed))
     assert row.injected == 3
     assert row.notes["acknowledged results"] > 0
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ledger import slots
 from rules import Breach
 
 from cronpad_core.builtin.memory import MemoryStorage
 from cronpad_core.control.audit import audit as product_audit
+from cronpad_core.domain.backfill import BackfillStatus
 from cronpad_core.domain.job import Guarantee
 from cronpad_core.domain.occurrence import Occurrence, RunKey
 from cronpad_core.ports.storage import StorageOptions
@@ -16,7 +18,7 @@ from cronpad_core.ports.storage import StorageOptions
 if TYPE_CHECKING:
     from world import World
 
-__all__ = ["agrees", "punctual", "repeats"]
+__all__ = ["agrees", "backfilled", "punctual", "repeats"]
 
 
 async def agrees(world: World) -> None:
@@ -39,10 +41,24 @@ def punctual(world: World, calm_wall: int, before: int, *, bound_ms: int) -> Non
                 raise Breach("L4", f"missed without a fault: {row}")
     for sent in world.witness[before:]:
         occurrence = Occurrence.parse(sent.delivery.occurrence)
+        if sent.key not in world.state.history.runs:
+            continue  # pruned
         spec = world.state.history.runs[sent.key].spec
         due = sent.key.scheduled_at_ms + spec.jitter_ms + spec.offset_ms
         if occurrence.is_slot and sent.key.scheduled_at_ms > settled_by and sent.wall_ms > due + 2_000:
             raise Breach("L4", f"late without a fault: {occurrence.member} at {sent.wall_ms}")
+
+
+def backfilled(world: World, *, bound_ms: int) -> None:
+    """Every backfill comes to its end; a finished one has gone through each of its slots, each by its own run or another's."""
+    for one in world.state.history.backfills.values():
+        world.rules.hit(f"backfill {one.status.value}")
+        if one.status is BackfillStatus.OPEN and one.created_at_ms < world.clock.wall_ms() - bound_ms:
+            raise Breach("backfill", f"does not come to an end: {one}")
+        spec = world.state.catalog.versions[one.job_id][one.job_version].spec
+        wanted = list(slots(spec, one.from_ms - 1, one.to_ms))
+        if one.status is BackfillStatus.FINISHED and one.started + one.passed != len(wanted):
+            raise Breach("backfill", f"{one} had {len(wanted)} slots")
 
 
 def repeats(world: World, spans: Sequence[tuple[int, int]]) -> None:
@@ -50,10 +66,10 @@ def repeats(world: World, spans: Sequence[tuple[int, int]]) -> None:
     last: dict[tuple[RunKey, int], int] = {}
     for sent in world.witness:
         attempt = sent.key, sent.delivery.attempt
-        run = world.state.history.runs[sent.key]
+        run = world.state.history.runs.get(sent.key)
         if attempt in last:
             world.rules.hit("delivered twice")
-            if run.spec.guarantee is Guarantee.AT_MOST_ONCE:
+            if run is not None and run.spec.guarantee is Guarantee.AT_MOST_ONCE:
                 raise Breach("at most once", f"{attempt} was delivered twice")
             if not any(begin <= sent.boot_ms and last[attempt] <= end for begin, end in spans):
                 raise Breach("L3", f"{attempt} was delivered at {last[attempt]} and {sent.boot_ms} without a fault")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from cronpad_core.builtin.memory import CatalogData, HistoryData, QueueFile
 from cronpad_core.domain.job import Job, JobStatus
-from cronpad_core.domain.occurrence import Occurrence
+from cronpad_core.domain.limits import month_of
+from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
 from cronpad_core.domain.run import MOVES, Run, RunStatus
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class Rules:
         self.breach: Breach | None = None
         self.hits: Counter[str] = Counter()
         self.highest_fence = 0
+        self.ended: set[RunKey] = set()
+        self.admitted: Counter[tuple[str, str]] = Counter()
+        self.tokens: dict[tuple[str, str], str] = {}
         self.on_breach: Callable[[], None] = lambda: None
 
     def bad(self, rule: str, what: str) -> None:
@@ -66,10 +70,35 @@ class Rules:
             self.bad("S3", f"{new.key} {before} -> {new.status}")
         if old is not None and new.fence < old.fence:
             self.bad("S5", f"{new.key}: fence {old.fence} -> {new.fence}")
+        if old is None and new.key in self.ended:
+            self.bad("again", f"{new.key} had ended, and was pruned")
+        if new.status.terminal:
+            self.ended.add(new.key)
+        if new.status is RunStatus.RUNNING and before is not RunStatus.RUNNING:
+            self._starts(old, new)
         if new.attempt > new.spec.retry.max:
             self.bad("S8", f"{new.key}: attempt {new.attempt} of at most {new.spec.retry.max}")
         self.hit(f"run {new.status.value}")
         self._world.note("run", new.key.job_id, new.key.scheduled_at_ms, new.status.value, new.attempt, hex(new.fence))
+
+    def _starts(self, old: Run | None, new: Run) -> None:
+        """S12: what is admitted is counted, by the rules' own count; nobody asked for its end; nobody has waited for longer."""
+        if old is not None and old.cancel_requested:
+            self.bad("cancel", f"{new.key} was asked to end, and attempt {new.attempt} starts")
+        if old is not None and old.status is RunStatus.RETRYING:
+            return
+        if new.key.trigger is not Trigger.RETRY:
+            self.admitted[new.spec.workspace, month_of(new.opened_at_ms or 0)] += 1
+        rows = self._world.state.history.by_job.get(new.key.job_id)
+        older = [one for one in rows.waiting if one < (new.created_at_ms, new.id)] if rows else []
+        if new.spec.overlap.waiting and older:
+            self.bad("overtaken", f"{new.key} starts, and {older} have waited for longer")
+
+    def admissions(self) -> None:
+        """S12: quota counters are the number of attempt-0 admissions."""
+        counted = +self._world.state.history.used
+        if counted != self.admitted:
+            self.bad("S12", f"counted {counted}, admitted {self.admitted}")
 
     def job_changes(self, old: Job | None, new: Job) -> None:
         """S7: the next run never moves back under one version and clock epoch."""

@@ -16,11 +16,12 @@ from chance import any_act, any_job, tuning_of
 from faults import copy_of, failure, pause, resume
 from jobs import START, id_of
 from ledger import audit, settled
-from reckoning import agrees, punctual, repeats
+from reckoning import agrees, backfilled, punctual, repeats
 from rules import Breach
+from users import ASKS, set_free
 from world import Process, World
 
-from cronpad_core.domain.errors import StoreError, TermRefusedError
+from cronpad_core.domain.errors import CronpadError, StoreError, TermRefusedError
 from cronpad_core.domain.occurrence import Trigger
 from cronpad_core.ports.asked import PendingRequest
 from cronpad_core.ports.queue import Entry
@@ -30,17 +31,21 @@ from cronpad_testkit.tripwire import STEPS, Action, Call
 __all__ = ["Report", "Storm", "storm"]
 
 FAULTS_FOR, QUIET_FOR, BOUND = 150_000, 120_000, 75_000
-NOBODYS = frozenset(
-    {"queue.counts", "queue.peek", "queue.close", "catalog.jobs_named", "catalog.set_workspace", "catalog.workspaces"}
-)
-NOBODYS |= {"history.add_backfill", "history.move_backfill", "history.request_cancel", "history.begin_ledger", "history.used"}
-NOBODYS |= {"history.attempts", "history.backfills", "history.ledger_from", "history.run_by_id", "history.runs", "history.ranges"}
+NOBODYS = frozenset({"queue.counts", "queue.peek", "queue.close", "catalog.jobs_named", "catalog.workspaces"})
+NOBODYS |= {
+    "history.begin_ledger",
+    "history.attempts",
+    "history.ledger_from",
+    "history.run_by_id",
+    "history.runs",
+    "history.ranges",
+}
 """Steps that no storm makes: a trap there never snaps, and keeps the place of one that would."""
 
 TRAPPED = tuple(step for step in STEPS if step.partition(".")[0] in ("queue", "catalog", "history") and step not in NOBODYS)
 NEAR = ("queue.claim", "queue.put", "queue.ack", "queue.release", "queue.extend", "queue.renew", "queue.acquire", "queue.open")
 NEAR += ("history.open_runs", "history.record", "history.add_ranges", "catalog.move", "catalog.write", "history.raise_fence")
-NEAR += ("queue.reassert", "history.add_pending")
+NEAR += ("queue.reassert", "history.add_pending", "history.move_backfill", "history.cut_ranges", "catalog.set_workspace")
 FAULTS = {
     "kill": 4,
     "freeze": 4,
@@ -63,8 +68,14 @@ FAULTS = {
     "pause": 2,
     "resume": 3,
     "manual": 1,
+    "trigger": 2,
+    "cancel": 2,
+    "retry": 1,
+    "backfill": 2,
+    "workspace": 2,
+    "prune": 1,
 }
-HARMLESS = ("edit", "remove", "add", "pause", "resume", "manual", "clock forward", "clock back", "garbage")
+HARMLESS = ("edit", "remove", "add", "pause", "resume", "manual", *ASKS, "clock forward", "clock back", "garbage")
 
 
 @dataclass(slots=True)
@@ -153,6 +164,11 @@ class Storm:
             if victim is None or not victim.alive:
                 return
             await self._at(kind, victim)
+        elif kind in ASKS:
+            ask = ASKS[kind](self.world, self.rng)
+            if ask is None:
+                return
+            await self._through_active(ask)
         else:
             await getattr(self, "_" + kind.replace(" ", "_"))()
         self.world.note("FAULT", kind)
@@ -318,6 +334,7 @@ class Storm:
         for kind, count in audit(world, bound_ms=BOUND).items():
             world.rules.hits[f"slot {kind}"] += count
         settled(world, bound_ms=BOUND)
+        backfilled(world, bound_ms=BOUND)
         await agrees(world)
         punctual(world, calm_wall, before, bound_ms=BOUND)
         repeats(world, self.spans)
@@ -333,6 +350,16 @@ class Storm:
         if not any(one.alive for one in world.processes):
             self.start()
         self.start()
+        world.keep(self._lift())
+
+    async def _lift(self) -> None:
+        """Takes away what limits were set, as soon as somebody dispatches."""
+        while True:
+            active = [one for one in self.world.processes if one.active]
+            if active:
+                with suppress(CronpadError):
+                    return await active[0].spawn(set_free(active[0]))
+            await asyncio.sleep(1)
 
 
 def storm(
@@ -352,6 +379,7 @@ def storm(
 
     async def main(clock: VirtualClock) -> None:
         world = World(clock, tuning=tuning_of(seed), tracing=tracing)
+        world.chores = True
         worlds.append(world)
         world.broken = broken or world.broken
         world.rebuild = rebuild or world.rebuild

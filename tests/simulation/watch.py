@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ledger import knows, outcomes, slots
+from ledger import begins_ms, knows, outcomes, slots
 
 from cronpad_core.domain.admission import OpenDecision, OpenKind, OpenRequest
+from cronpad_core.domain.backfill import Backfill
 from cronpad_core.domain.errors import TermRefusedError
-from cronpad_core.domain.limits import scopes_of
-from cronpad_core.domain.run import RunStatus
+from cronpad_core.domain.ledger import SlotRange
+from cronpad_core.domain.limits import month_of, scopes_of
+from cronpad_core.domain.occurrence import RunKey
+from cronpad_core.domain.run import Run, RunStatus
 from cronpad_core.ports.asked import PendingAnswer, PendingRequest
 from cronpad_core.ports.catalog import CatalogStore, JobWrite, Move, MoveAnswer, MoveKind
 from cronpad_core.ports.history import HistoryStore, RangeRequest, RecordAnswer, RecordRequest
+from cronpad_core.ports.keeping import CutRequest, Pruned, PruneRequest
 from cronpad_core.ports.queue import Claimed, Entry, Lease, LeaseState, QueueStore
 
 if TYPE_CHECKING:
@@ -175,7 +179,7 @@ class WatchedCatalog(_Watched):
         spans = [(first, first + 1), (to_ms - 60_000, to_ms)] if long else [(first, to_ms)]
         found = [slot for start, end in spans if knows(spec) for slot in slots(spec, start - 1, end - 1)]
         for slot in found:
-            if not outcomes(self._world, move.job_id, move.version, slot):
+            if slot >= begins_ms(self._world, move.job_id) and not outcomes(self._world, move.job_id, move.version, slot):
                 self._rules.bad(
                     "order", f"{self._process.name} moves {move.job_id} from {move.from_ms} past {slot} without an outcome"
                 )
@@ -203,10 +207,30 @@ class WatchedHistory(_Watched):
             again = " again" if decision.redelivery else ""
             self._world.note(self._process.name, "opens", request.occurrence.member, decision.kind.value + again)
             self._checked(f"history.open {decision.kind.value}{again}")
+            if decision.replaces is not None and decision.run is not None:
+                self._marked(decision.run, requests)
+            if decision.counted and request.quota is not None:
+                self._within(request)
+        self._rules.admissions()
         opened = [one.kind is OpenKind.OPENED and one.write is not None and not one.redelivery for one in decisions]
         if opened and opened[-1]:
             self._capped(requests[-1])
         return decisions
+
+    def _marked(self, by: Run, requests: Sequence[OpenRequest]) -> None:
+        """Who is to make way is marked, so that whoever delivers it next, or tries it again, knows."""
+        here = {request.occurrence.key for request in requests}
+        for run in self._world.state.history.runs.values():
+            others = run.key.job_id == by.key.job_id and run.key not in here
+            if others and run.status is RunStatus.RUNNING and not run.cancel_requested:
+                self._rules.bad("marks", f"{run.key} is running and was not asked to end by {by.key}")
+
+    def _within(self, request: OpenRequest) -> None:
+        """A blocking quota is never exceeded."""
+        quota, workspace = request.quota, request.spec.workspace
+        used = self._world.state.history.used[workspace, month_of(request.now_ms)]
+        if quota is not None and quota.blocking and used > quota.max:
+            self._rules.bad("quota", f"{workspace} has opened {used} runs, {quota.max} may be")
 
     def _capped(self, request: OpenRequest) -> None:
         """No cap and no overlap rule is ever exceeded, counted from the rows themselves."""
@@ -252,10 +276,54 @@ class WatchedHistory(_Watched):
         answers = await self._inner.add_pending(requests, term=term)
         if term != stored:
             self._rules.bad("S6", f"{self._process.name} adds runs under term {term}, history says {stored}")
-        for answer in answers:
+        for request, answer in zip(requests, answers, strict=True):
+            self._once(request, answer)
             self._world.note(self._process.name, "asks for", answer.run.key.scheduled_at_ms, answer.created)
             self._checked(f"history.add_pending {answer.created}")
         return answers
+
+    def _once(self, request: PendingRequest, answer: PendingAnswer) -> None:
+        """Asked twice by the same word it is the same run, for as long as that is kept."""
+        if request.token is None:
+            return
+        before = self._rules.tokens.get((request.job_id, request.token))
+        if answer.created and before in self._world.state.history.keys:
+            self._rules.bad("token", f"{request.token!r} is run {before} and now {answer.run.id}")
+        self._rules.tokens[request.job_id, request.token] = answer.run.id
+
+    async def prune(self, request: PruneRequest, *, term: int) -> Pruned:
+        """Prunes under S6, and nothing that has not ended."""
+        stored, open_runs = self._world.state.history.term.record.term, set(self._world.state.history.unfinished)
+        pruned = await self._inner.prune(request, term=term)
+        if term != stored:
+            self._rules.bad("S6", f"{self._process.name} prunes under term {term}, history says {stored}")
+        if not open_runs <= self._world.state.history.keys.keys():
+            self._rules.bad("prune", f"{open_runs - self._world.state.history.keys.keys()} had not ended")
+        self._world.note(self._process.name, "prunes", pruned)
+        self._checked(f"pruned {'runs' if pruned.runs else 'ranges' if pruned.ranges else 'nothing'}")
+        return pruned
+
+    async def request_cancel(self, key: RunKey, *, term: int) -> Run | None:
+        """Marks a run; counted."""
+        run = await self._inner.request_cancel(key, term=term)
+        self._world.note(self._process.name, "asks to end", key, None if run is None else run.status.value)
+        self._checked(f"history.request_cancel {None if run is None else run.status.value}")
+        return run
+
+    async def move_backfill(self, backfill: Backfill, *, expected: Backfill, term: int) -> bool:
+        """Moves a backfill; counted."""
+        moved = await self._inner.move_backfill(backfill, expected=expected, term=term)
+        self._world.note(self._process.name, "moves backfill", backfill, moved)
+        self._checked(f"history.move_backfill {moved}")
+        return moved
+
+    async def cut_ranges(self, requests: Sequence[CutRequest], *, term: int) -> list[SlotRange]:
+        """Cuts ranges; counted."""
+        cut = await self._inner.cut_ranges(requests, term=term)
+        for row in cut:
+            self._world.note(self._process.name, "cuts", row)
+        self._checked(f"history.cut_ranges {'some' if cut else 'none'}")
+        return cut
 
     async def add_ranges(self, requests: Sequence[RangeRequest], *, term: int) -> Any:
         """Writes ranges under S6."""

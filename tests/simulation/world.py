@@ -8,10 +8,10 @@ call. What the sinks were handed is kept by a witness that no process can change
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from typing import Any
+from typing import Any, cast
 
 from faults import FragileQueue
 from rules import Rules, SafeCatalog, SafeHistory
@@ -26,10 +26,13 @@ from cronpad_core.domain.events import Event, LineFailed
 from cronpad_core.domain.occurrence import RunKey
 from cronpad_core.domain.run import Run
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.retention import Keep
 from cronpad_core.ports.schedule import ScheduleReader
 from cronpad_core.ports.sink import Delivery
 from cronpad_core.ports.storage import StorageOptions
+from cronpad_core.runtime.chores import Chores
 from cronpad_core.runtime.compose import Engine, Parts, compose
+from cronpad_core.runtime.desk import desk_of
 from cronpad_core.runtime.drain import Drain
 from cronpad_core.runtime.loops import Loops
 from cronpad_core.runtime.schedules import ScheduleBook
@@ -144,7 +147,7 @@ class Process:
                     )
                 )
             )
-            self.loops = Loops(self.engine, prepare=self._prepare)
+            self.loops = Loops(self.engine, prepare=self._prepare, chores=self._chores())
         self.running = self.spawn(self._run())
 
     # --- inside -------------------------------------------------------------------------------------------------------------------
@@ -174,6 +177,13 @@ class Process:
                 self.world.note(self.name, "crashes", repr(error))
                 self.world.rules.bad("crash", f"{self.name}: {error!r}")
                 self.kill()
+
+    def _chores(self) -> Sequence[Callable[[], Coroutine[Any, Any, int]]]:
+        """Feeding backfills and ending pauses; what comes once in minutes is left to the storm."""
+        if not self.world.chores:
+            return ()
+        every = Chores(self.engine, desk_of(self.engine), ScheduleBook(), Keep()).all
+        return cast("Sequence[Callable[[], Coroutine[Any, Any, int]]]", every[:2])
 
     async def _prepare(self) -> None:
         await self.storage.prepare()
@@ -277,6 +287,7 @@ class World:
         self.pause: Callable[[Process], int] = lambda process: 0
         self.broken: Callable[[Any, Process], Any] = lambda store, process: store
         self.rebuild: Callable[[Engine], Engine] = lambda engine: engine
+        self.chores = False
         self.log: list[str] | None = [] if tracing else None
         self._drawn = 0
         self._kept: set[asyncio.Task[Any]] = set()

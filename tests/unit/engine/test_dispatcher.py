@@ -125,6 +125,20 @@ def test_a_renewal_starts_the_count_again(bench: Bench) -> None:
     run(main())
 
 
+def test_looking_more_often_is_not_waiting_longer(bench: Bench) -> None:
+    """Looks within one second of each other count as one, so a taker in a hurry shuts nobody out early."""
+
+    async def main() -> None:
+        await holding(bench)
+        second = bench.holder("b")
+        for _ in range(10 * FULL):
+            assert not await second.dispatcher.try_take()
+            bench.clock.move(50)
+        assert await second.looks() >= FULL // 2 - 1
+
+    run(main())
+
+
 @pytest.mark.parametrize("change", ["file", "row", "holder", "failed look"])
 def test_any_change_starts_the_count_again(bench: Bench, change: str) -> None:
     """Another file, another row (or none), another holder, or a look that failed: the full TTL begins anew."""

@@ -1,0 +1,1 @@
+"""A cronpad misfire policy that catches up what was missed today: an example of a complete plugin."""
