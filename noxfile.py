@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PLUGINS = sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))
 TESTED = [folder.name for folder in PLUGINS if any(folder.glob("tests/test_*.py"))]
-EXAMPLE = ROOT / "docs" / "examples" / "cronpad-hello"
+EXAMPLES = sorted(path.parent for path in (ROOT / "docs" / "examples").glob("cronpad-*/pyproject.toml"))
 PACKAGES = [
     "cronpad_core",
     *(str(path.parent.relative_to(ROOT)) for path in sorted(ROOT.glob("plugins/*/cronpad_*/__init__.py"))),
@@ -130,16 +130,43 @@ def plugin(session: nox.Session, name: str) -> None:
     pytest(session, f"plugins/{name}/tests")
 
 
-@nox.session
+@nox.session(venv_backend="none")
 def examples(session: nox.Session) -> None:
-    """The third-party sink of docs/examples: built, installed with the core's wheels in a clean environment, tested, run."""
-    folders = (ROOT, *(ROOT / "plugins" / name for name in ("cronpad-sql", "cronpad-command", "cronpad-testkit")), EXAMPLE)
-    session.install(*build_wheels(session, *folders), *group("plugin"))
+    """The third-party plugins of docs/examples, each in a session of its own."""
+    for folder in EXAMPLES:
+        session.notify(f"example(name='{folder.name}')")
+
+
+@nox.session
+@nox.parametrize("name", [folder.name for folder in EXAMPLES])
+def example(session: nox.Session, name: str) -> None:
+    """A third-party plugin: as its page shows it, built, installed with our wheels in a clean environment, tested, run."""
+    folder = ROOT / "docs" / "examples" / name
+    compare_pages(session, folder)
+    ours = (ROOT, *(ROOT / "plugins" / plugin for plugin in ("cronpad-sql", "cronpad-command", "cronpad-testkit")))
+    session.install(*build_wheels(session, *ours, folder), *group("plugin"))
     session.run("python", "-m", "pip", "check")
-    session.chdir(EXAMPLE)
+    session.chdir(folder)
     session.run("pytest", "tests", env=CLEAN)
-    session.run("cronpad", "plugin", "show", "hello", env=CLEAN)
-    session.run("cronpad", "run", "--once", "greet", "jobs.toml", env=CLEAN)
+    for plugin in nox.project.load_toml(folder / "pyproject.toml")["project"]["entry-points"]["cronpad"]:
+        session.run("cronpad", "plugin", "show", plugin, env=CLEAN)
+    job = tomllib.loads(Path("jobs.toml").read_text(encoding="utf-8"))["jobs"][0]["name"]
+    with tempfile.TemporaryDirectory() as state:
+        session.run("cronpad", "validate", "jobs.toml", env=CLEAN)
+        session.run("cronpad", "run", "--once", job, "--state", state, "jobs.toml", env=CLEAN)
+
+
+def compare_pages(session: nox.Session, folder: Path) -> None:
+    """Fails where a page on an example shows other code than its files have; a block names its file after its language."""
+    for page in sorted((ROOT / "docs" / "how-to").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if f"(../examples/{folder.name}/" not in text:
+            continue
+        blocks = re.findall(r"^```\w+ (\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        wrong = [name for name, code in blocks if code not in (folder / name).read_text(encoding="utf-8")]
+        session.log(f"{page.name} shows {len(blocks)} parts of files of {folder.name}")
+        if wrong:
+            session.error(f"{page.name} does not show these files as they are: {', '.join(wrong)}")
 
 
 @nox.session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,6 +19,7 @@ from cronpad_core.ports.schedule import ScheduleReader
 __all__ = ["Applied", "Change", "ChangeKind", "Declared", "apply", "plan"]
 
 _PAGE = 1_000
+_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +84,11 @@ async def apply(
     """
     if term is None:
         raise TermRefusedError("the dispatcher lock was lost before the jobs were applied")
+    reading = _Reading(declared, catalog, history, schedules, now_ms)
+    removed = await reading.removed(origins) if prune else []
     while True:
-        changes = await plan(
-            declared, origins=origins, prune=prune, catalog=catalog, history=history, schedules=schedules, now_ms=now_ms
-        )
+        # A busy runner moves jobs on all the time: what was read long ago is refused, so nothing else is waited for in here.
+        changes = await reading.changes(removed)
         writes = [change.write for change in changes if change.write is not None]
         try:
             if writes:
@@ -106,22 +109,64 @@ async def plan(
     now_ms: Millis,
 ) -> list[Change]:
     """What :func:`apply` would do; writes nothing."""
-    changes = []
-    for one in declared:
-        stored = await catalog.job(one.job_id)
-        spec = _spec(one, stored, now_ms)
+    reading = _Reading(declared, catalog, history, schedules, now_ms)
+    return await reading.changes(await reading.removed(origins) if prune else [])
+
+
+class _Reading:
+    """What is read for an apply; what stays true however the jobs move on meanwhile is read once."""
+
+    def __init__(
+        self,
+        declared: Sequence[Declared],
+        catalog: CatalogStore,
+        history: HistoryStore,
+        schedules: ScheduleReader,
+        now_ms: Millis,
+    ) -> None:
+        self._declared = declared
+        self._catalog = catalog
+        self._history = history
+        self._schedules = schedules
+        self._now_ms = now_ms
+        self._known: dict[tuple[str, int], tuple[list[JobVersion], int]] = {}
+
+    async def removed(self, origins: Collection[str]) -> list[str]:
+        """The ids of jobs of these origins that are not declared any more."""
+        kept = {one.job_id for one in self._declared}
+        return [job.id async for job in _all_of(self._catalog, origins) if job.id not in kept]
+
+    async def changes(self, removed: Sequence[str]) -> list[Change]:
+        """Every change, of the jobs as they stand now."""
+        for first in range(0, len(self._declared), _AT_ONCE):
+            await asyncio.gather(*map(self._learn, self._declared[first : first + _AT_ONCE]))
+        changes = [await self._change(one) for one in self._declared]
+        for job_id in removed:
+            job = await self._catalog.job(job_id)
+            if job is not None and job.status is not JobStatus.DELETED:
+                changes.append(_removal(job, self._schedules, self._now_ms))
+        return changes
+
+    async def _learn(self, one: Declared) -> None:
+        """Reads which versions there are of a job that is going to change."""
+        stored = await self._catalog.job(one.job_id)
+        if stored is None or not _is(one, _spec(one, stored, self._now_ms), stored):
+            await self._versions(one.job_id, stored)
+
+    async def _change(self, one: Declared) -> Change:
+        stored = await self._catalog.job(one.job_id)
+        spec = _spec(one, stored, self._now_ms)
         if stored is not None and _is(one, spec, stored):
-            changes.append(Change(kind=ChangeKind.KEEP, job=stored))
-            continue
-        versions = await catalog.versions(one.job_id) if stored else []
-        latest = await history.latest_version(one.job_id)
-        changes.append(_change(one, spec, stored, versions, latest, schedules, now_ms))
-    if prune:
-        kept = {one.job_id for one in declared}
-        async for job in _all_of(catalog, origins):
-            if job.id not in kept:
-                changes.append(_removal(job, schedules, now_ms))
-    return changes
+            return Change(kind=ChangeKind.KEEP, job=stored)
+        versions, latest = await self._versions(one.job_id, stored)
+        return _change(one, spec, stored, versions, latest, self._schedules, self._now_ms)
+
+    async def _versions(self, job_id: str, stored: Job | None) -> tuple[list[JobVersion], int]:
+        key = job_id, stored.version if stored else 0
+        if key not in self._known:
+            versions = await self._catalog.versions(job_id) if stored else []
+            self._known[key] = versions, await self._history.latest_version(job_id)
+        return self._known[key]
 
 
 async def _all_of(catalog: CatalogStore, origins: Collection[str]) -> AsyncIterator[Job]:

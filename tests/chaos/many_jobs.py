@@ -34,15 +34,15 @@ def many_jobs(course: Course, minutes: float, *, jobs: int = 1_000, every_s: int
     """Runs them that long on this course."""
     kinds = list(product(_OVERLAPS, _CAPS, _WORKSPACES))
     declared = [_job(course, number, *kinds[number % len(kinds)], every_s) for number in range(jobs - _QUIET)]
-    quiet = [
-        course.job(f"quiet-{number}", f"{number % 5}/5 * * * * *", workspace="quiet", command="true") for number in range(_QUIET)
-    ]
-    course.declare(*declared, *quiet)
+    quiet = [course.job(f"quiet-{number}", f"{number % 5}/5 * * * * *", workspace="quiet") for number in range(_QUIET)]
+    course.declare(*quiet)
     runner = course.start().active(within=60)
     for name, most in _WORKSPACES.items():
         if most is not None:
             done = course.call("--state", course.state, "workspace", "set", name, "--concurrency", most)
             assert done.code == 0, done.err
+    course.declare(*declared, *quiet)
+    assert course.call("--state", course.state, "reload").code == 0
     before = runner.descriptors()
     end = time.monotonic() + minutes * 60
     while time.monotonic() < end:
@@ -75,7 +75,8 @@ def many_jobs(course: Course, minutes: float, *, jobs: int = 1_000, every_s: int
 
 
 def _job(course: Course, number: int, overlap: object, cap: object, workspace: str, every_s: int) -> dict[str, object]:
-    more: dict[str, object] = {"overlap": overlap, "workspace": workspace, "command": _AT_RANDOM}
+    command = f"{course.line(f'many-{number}')}; {_AT_RANDOM}"
+    more: dict[str, object] = {"overlap": overlap, "workspace": workspace, "command": command}
     if cap is not None:
         more["concurrency"] = cap
     if number % 3 == 0:

@@ -108,9 +108,9 @@ class Course(Stage):
         before_ms = self.now_ms() - by_ms
         return sum(int(self.rows(file, text, before_ms)[0][0]) for file, text in ((self.control, fires), (self.history, runs)))
 
-    def come_to_rest(self, runner: Running, within: float = 300) -> None:
-        """Waits until everything has caught up, and stops in order: what is under way then is waited for by the runner."""
-        runner.finished("job-1", count=len(runner.attempts("job-1")) + 2, within=within)
+    def come_to_rest(self, runner: Running, within: float = 300, job: str = "job-1") -> None:
+        """Waits until ``job`` goes on and all has caught up, and stops in order: what is under way then the runner waits for."""
+        runner.finished(job, count=len(runner.attempts(job)) + 2, within=within)
         retrying = "SELECT count(*) FROM runs WHERE status IN ('retrying', 'waiting', 'pending')"
 
         def rests() -> bool:
@@ -129,7 +129,7 @@ class Course(Stage):
         found = [one for one in audit(self) if not (self.set_back and _lies_ahead(one, books))]
         row.lost = sum(one.endswith(": 0 outcomes") for one in found)
         row.findings = found + [one for one in findings_of_runs(self) if in_turn or "had ended in runner" not in one]
-        row.findings += self._own_audit() + self._unsound() + _of_fences(self.witness())
+        row.findings += self.own_audit() + self._unsound() + _of_fences(self.witness())
         lines = self.witness()
         row.repeated = len(lines) - len({(line.run_id, line.attempt) for line in lines})
         row.notes["runs"] = len(books.runs)
@@ -150,7 +150,8 @@ class Course(Stage):
                 findings.append(f"{run_id}: was reported as {status}, is {statuses[run_id]}, started again: {run_id in again}")
         return findings
 
-    def _own_audit(self) -> list[str]:
+    def own_audit(self) -> list[str]:
+        """What `cronpad audit` finds."""
         done = self.call("--state", self.state, "audit", "--json", env=self.clock)
         if done.code == 0:
             return []

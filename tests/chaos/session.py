@@ -21,6 +21,8 @@ from failing_calls import CALLS, failing_calls
 from freezing import freezes
 from full_disk import full_disks
 from kill_loop import kills
+from long_absence import ABSENCES, long_absences
+from many_jobs import many_jobs
 from place import Course, Row, figures, table
 from power_cuts import power_cuts
 from preload import Unavailable
@@ -83,6 +85,17 @@ def _clock_steps(plan: Plan) -> Iterator[Row]:
             yield clock_steps(course, steps)
 
 
+def _absences(plan: Plan) -> Iterator[Row]:
+    for absence in ABSENCES:
+        with Course(plan.root / f"absence-{absence.replace(' ', '-')}") as course:
+            yield long_absences(course, absence)
+
+
+def _many_jobs(plan: Plan) -> Iterator[Row]:
+    with Course(plan.root / "many") as course:
+        yield many_jobs(course, min(10, plan.minutes / 6))
+
+
 def _simulated(plan: Plan) -> Iterator[Row]:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "simulation"))
     from seeds import play_faults
@@ -106,6 +119,8 @@ PARTS: dict[str, Callable[[Plan], Iterator[Row]]] = {
     "damage": _damages,
     "full": _full_disks,
     "clock": _clock_steps,
+    "absences": _absences,
+    "many": _many_jobs,
     "simulated": _simulated,
 }
 

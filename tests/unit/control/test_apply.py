@@ -334,3 +334,36 @@ def test_a_job_may_name_its_own_id(desk: Desk) -> None:
     job = desk.run(desk.storage.catalog.job("job_mine"))
     assert (job.spec.name, job.version) == ("renamed", 2)
     assert len(desk.run(desk.storage.catalog.jobs())) == 1
+
+
+def test_jobs_that_move_on_meanwhile_do_not_keep_an_edit_out() -> None:
+    """A busy runner advances some job between any two questions; an apply asks what it must only once, and then writes."""
+    desk = Desk()
+    names = [f"job-{number}" for number in range(5)]
+    desk.apply(*(declared(name) for name in names))
+    catalog, asked = desk.storage.catalog, list[str]()
+    ask = catalog.versions
+
+    async def versions(job_id: str) -> list[JobVersion]:
+        asked.append(job_id)
+        job = await catalog.job(job_id_for(FILE, names[len(asked) % 5]))
+        assert job is not None and job.next_run_at_ms is not None
+        at_ms = job.next_run_at_ms
+        move = Move(
+            job_id=job.id,
+            version=job.version,
+            clock_epoch=0,
+            from_ms=at_ms,
+            to_ms=at_ms + 10_000,
+            replay=None,
+            term=1,
+        )
+        await catalog.move([move])
+        if len(asked) > 50:
+            raise AssertionError("it asks again and again")
+        return await ask(job_id)
+
+    catalog.versions = versions  # type: ignore[method-assign]  # the runner that goes on beside it
+    applied = desk.apply(*(declared(name, "every 20s") for name in names))
+    assert len(applied.of(ChangeKind.CHANGE)) == len(asked) == 5
+    assert {desk.job(name).version for name in names} == {2}
