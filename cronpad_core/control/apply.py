@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -73,18 +73,18 @@ async def apply(
     catalog: CatalogStore,
     history: HistoryStore,
     schedules: ScheduleReader,
-    now_ms: Millis,
+    now: Callable[[], Millis],
     term: int | None,
 ) -> Applied:
     """Stores what changed, in one transaction. Unchanged jobs keep their version, entries and history.
 
     ``origins`` are the files that were read: with ``prune`` their jobs that are no longer declared are removed. Jobs of other
     origins are never touched. ``term`` is the one that is held at this moment: without one nothing is written. Raises
-    ``TermRefusedError`` where another process took over, and store errors.
+    ``TermRefusedError`` where another process took over, and store errors. ``now`` answers Unix time.
     """
     if term is None:
         raise TermRefusedError("the dispatcher lock was lost before the jobs were applied")
-    reading = _Reading(declared, catalog, history, schedules, now_ms)
+    reading = _Reading(declared, catalog, history, schedules, now)
     removed = await reading.removed(origins) if prune else []
     while True:
         # A busy runner moves jobs on all the time: what was read long ago is refused, so nothing else is waited for in here.
@@ -106,10 +106,10 @@ async def plan(
     catalog: CatalogStore,
     history: HistoryStore,
     schedules: ScheduleReader,
-    now_ms: Millis,
+    now: Callable[[], Millis],
 ) -> list[Change]:
     """What :func:`apply` would do; writes nothing."""
-    reading = _Reading(declared, catalog, history, schedules, now_ms)
+    reading = _Reading(declared, catalog, history, schedules, now)
     return await reading.changes(await reading.removed(origins) if prune else [])
 
 
@@ -122,13 +122,14 @@ class _Reading:
         catalog: CatalogStore,
         history: HistoryStore,
         schedules: ScheduleReader,
-        now_ms: Millis,
+        now: Callable[[], Millis],
     ) -> None:
         self._declared = declared
         self._catalog = catalog
         self._history = history
         self._schedules = schedules
-        self._now_ms = now_ms
+        self._now = now
+        self._now_ms = now()
         self._known: dict[tuple[str, int], tuple[list[JobVersion], int]] = {}
 
     async def removed(self, origins: Collection[str]) -> list[str]:
@@ -140,6 +141,8 @@ class _Reading:
         """Every change, of the jobs as they stand now."""
         for first in range(0, len(self._declared), _AT_ONCE):
             await asyncio.gather(*map(self._learn, self._declared[first : first + _AT_ONCE]))
+        # Versions end now, not when the reading began: a slot in between may be under way.
+        self._now_ms = self._now()
         changes = [await self._change(one) for one in self._declared]
         for job_id in removed:
             job = await self._catalog.job(job_id)

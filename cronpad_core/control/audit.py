@@ -24,6 +24,8 @@ from cronpad_core.ports.storage import Storage
 __all__ = ["audit"]
 
 _PAGE = 1_000
+_EDIT_TAKES = MINUTE
+"""An edit takes its time from before it is written; a slot that came up in between may have been opened under the old version."""
 
 _Rows = dict[tuple[int, ScheduleSpec], "array[int]"]
 
@@ -142,7 +144,7 @@ class _Books:
                     detail = "a run, and the schedule that it ran with does not fire then"
                 elif span is None:
                     detail = "a run of a version that is not known"
-                elif not span.covers(at_ms) and not result.job.clock_epoch:
+                elif not span.covers(at_ms, _EDIT_TAKES) and not result.job.clock_epoch:
                     detail = "a run outside the time of its version"
                 else:
                     continue
@@ -157,7 +159,7 @@ class _Books:
                 if span is None:
                     detail = f"a {one.kind.value} range of a version that is not known"
                 elif not result.job.clock_epoch and (
-                    one.last_ms <= span.after_ms or (span.until_ms is not None and one.first_ms > span.until_ms)
+                    one.last_ms <= span.after_ms or (span.until_ms is not None and one.first_ms > span.until_ms + _EDIT_TAKES)
                 ):
                     detail = f"a {one.kind.value} range outside the time of its version"
                 else:

@@ -21,9 +21,9 @@ class Coverage:
     after_ms: Millis
     until_ms: Millis | None
 
-    def covers(self, at_ms: Millis) -> bool:
-        """Whether the instant lies within."""
-        return self.after_ms < at_ms and (self.until_ms is None or at_ms <= self.until_ms)
+    def covers(self, at_ms: Millis, margin_ms: Millis = 0) -> bool:
+        """Whether the instant lies within, or at most so long behind its end."""
+        return self.after_ms < at_ms and (self.until_ms is None or at_ms <= self.until_ms + margin_ms)
 
 
 def coverage_of(versions: Sequence[JobVersion]) -> list[Coverage]:

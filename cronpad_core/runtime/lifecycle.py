@@ -274,7 +274,7 @@ class Runner:
             catalog=self.engine.catalog,
             history=self.storage.history,
             schedules=self.schedules,
-            now_ms=self.clock.wall_ms(),
+            now=self.clock.wall_ms,
             term=self.engine.authority.term,
         )
         self._listener.applied(applied)

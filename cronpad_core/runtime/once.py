@@ -77,7 +77,7 @@ async def _the_job(runner: Runner, declared: Declared) -> Job:
         catalog=runner.engine.catalog,
         history=runner.storage.history,
         schedules=runner.schedules,
-        now_ms=runner.clock.wall_ms(),
+        now=runner.clock.wall_ms,
         term=runner.engine.authority.term,
     )
     return applied.changes[0].job

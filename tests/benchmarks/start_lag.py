@@ -97,7 +97,7 @@ async def measure(jobs: int, seconds: float, durable: bool, directory: Path) -> 
             catalog=storage.catalog,
             history=storage.history,
             schedules=book,
-            now_ms=clock.wall_ms(),
+            now=clock.wall_ms,
             term=engine.authority.term,
         )
 

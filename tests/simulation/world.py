@@ -198,7 +198,7 @@ class Process:
             catalog=self.engine.catalog,
             history=self.storage.history,
             schedules=self.world.schedules,
-            now_ms=self.world.clock.wall_ms(),
+            now=self.world.clock.wall_ms,
             term=self.engine.authority.term,
         )
 

@@ -180,7 +180,7 @@ class Runner:
             catalog=self.engine.catalog,
             history=storage.history,
             schedules=self.book,
-            now_ms=self.clock.wall_ms(),
+            now=self.clock.wall_ms,
             term=self.engine.authority.term,
         )
 

@@ -83,7 +83,7 @@ class Books:
                 catalog=storage.catalog,
                 history=storage.history,
                 schedules=self.schedules,
-                now_ms=self.now,
+                now=lambda: self.now,
                 term=1,
             )
 

@@ -138,7 +138,7 @@ class Office:
             catalog=self.catalog,
             history=self.history,
             schedules=self.schedules,
-            now_ms=self.now,
+            now=lambda: self.now,
             term=TERM,
         )
         for change in applied.changes:

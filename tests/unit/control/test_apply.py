@@ -56,7 +56,7 @@ class Desk:
                 catalog=self.storage.catalog,
                 history=self.storage.history,
                 schedules=self.schedules,
-                now_ms=self.now,
+                now=lambda: self.now,
                 term=term,
             )
         )
@@ -320,7 +320,7 @@ def test_a_plan_writes_nothing(desk: Desk) -> None:
             catalog=desk.storage.catalog,
             history=desk.storage.history,
             schedules=desk.schedules,
-            now_ms=desk.now,
+            now=lambda: desk.now,
         )
     )
     assert kinds(changes) == ["add"]

@@ -56,7 +56,7 @@ class Story:
         spec = JobSpec(name="a", schedule=ScheduleSpec(texts=texts, timezone=timezone), sink=SinkSpec(type="command"), **rest)
         stores = {"catalog": self.storage.catalog, "history": self.storage.history, "schedules": self.schedules}
         declared = [Declared(spec=spec, origin=FILE)] if texts else []
-        self.run(apply(declared, origins=[FILE], prune=True, now_ms=self.now, term=1, **stores))
+        self.run(apply(declared, origins=[FILE], prune=True, now=lambda: self.now, term=1, **stores))
         return self.job()
 
     def job(self) -> Job:

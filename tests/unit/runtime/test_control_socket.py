@@ -87,7 +87,7 @@ class Place:
             catalog=self.storage.catalog,
             history=self.storage.history,
             schedules=ScheduleBook(),
-            now_ms=self.clock.wall_ms(),
+            now=self.clock.wall_ms,
             term=TERM,
         )
 
