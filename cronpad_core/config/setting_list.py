@@ -118,7 +118,8 @@ _SETTINGS: Final = (
         name="delivery",
         kind="durable|fast",
         default="durable",
-        meaning="durable: every run is on disk before and after its delivery; fast: a power cut may lose the newest results",
+        meaning="durable: every run is on disk before and after its delivery; fast: a power cut may lose the newest rows of "
+        "history, so that slots are left without an outcome",
     ),
     Setting(
         name="history.keep_for",
