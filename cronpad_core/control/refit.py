@@ -44,14 +44,15 @@ async def refit(
 
 
 def _fits(job: Job, schedules: ScheduleReader) -> bool:
-    """Whether the job's next fire is one of its schedule. Of an unreadable schedule nobody can say."""
+    """Whether the job's next fire, and the first behind a catch-up, are of its schedule. Of an unreadable one nobody can say."""
     if job.next_run_at_ms is None:
         return True
     try:
         schedule = schedules(job.id, job.version, job.spec.schedule)
     except ScheduleError:
         return True
-    return schedule.next_after_ms(job.next_run_at_ms - 1) == job.next_run_at_ms
+    ahead = [job.next_run_at_ms, *([job.replay.then_ms] if job.replay is not None and job.replay.then_ms is not None else [])]
+    return all(schedule.next_after_ms(at_ms - 1) == at_ms for at_ms in ahead)
 
 
 async def _write(job: Job, catalog: CatalogStore, history: HistoryStore, schedules: ScheduleReader, now_ms: Millis) -> JobWrite:

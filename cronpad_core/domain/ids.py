@@ -10,8 +10,8 @@ from cronpad_core.domain.timing import Millis
 __all__ = ["backfill_id_for", "digest_below", "idempotency_key", "job_id_for", "run_id_for"]
 
 
-def _digest(*parts: object) -> bytes:
-    return hashlib.sha256("\x1f".join(str(part) for part in parts).encode()).digest()
+def _digest(*parts: str) -> bytes:
+    return hashlib.sha256("\x1f".join(parts).encode()).digest()
 
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
@@ -19,7 +19,7 @@ _PAIRS = [first + second for first in _LETTERS for second in _LETTERS]
 _PLACES = range(120, -1, -10)
 
 
-def _base32(*parts: object) -> str:
+def _base32(*parts: str) -> str:
     # 26 letters are 130 bits. base64.b32encode would give the same, several times slower, and every run needs two.
     number = int.from_bytes(_digest(*parts)[:17], "big") >> 6
     return "".join([_PAIRS[number >> place & 1023] for place in _PLACES])
@@ -32,17 +32,17 @@ def job_id_for(origin: str, name: str) -> str:
 
 def run_id_for(key: RunKey) -> str:
     """The run's id: a function of its key, so a redelivery after any loss carries the same one."""
-    return "run_" + _base32("run", key.job_id, key.scheduled_at_ms, key.trigger.value)
+    return "run_" + _base32("run", key.job_id, str(key.scheduled_at_ms), key.trigger)
 
 
 def backfill_id_for(job_id: str, from_ms: Millis, to_ms: Millis, created_at_ms: Millis) -> str:
     """The id of a backfill: asking for the same range in the same millisecond is asking for the same backfill."""
-    return "bf_" + _base32("backfill", job_id, from_ms, to_ms, created_at_ms)
+    return "bf_" + _base32("backfill", job_id, str(from_ms), str(to_ms), str(created_at_ms))
 
 
 def idempotency_key(key: RunKey) -> str:
     """What a receiver may deduplicate by: the same over retries and redeliveries, and without dots (Standard Webhooks)."""
-    return "cp_" + _base32("key", key.job_id, key.scheduled_at_ms, key.trigger.value)
+    return "cp_" + _base32("key", key.job_id, str(key.scheduled_at_ms), key.trigger)
 
 
 def digest_below(bound: Millis, occurrence: Occurrence) -> Millis:
@@ -50,4 +50,4 @@ def digest_below(bound: Millis, occurrence: Occurrence) -> Millis:
     if bound <= 0:
         return 0
     key = occurrence.key
-    return int.from_bytes(_digest("jitter", key.job_id, key.scheduled_at_ms)[:8], "big") % bound
+    return int.from_bytes(_digest("jitter", key.job_id, str(key.scheduled_at_ms))[:8], "big") % bound

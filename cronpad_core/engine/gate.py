@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from cronpad_core.domain.errors import ScheduleError
 from cronpad_core.domain.events import RunEnded
 from cronpad_core.domain.job import Job, JobStatus
 from cronpad_core.domain.occurrence import Occurrence, Trigger
@@ -108,7 +107,7 @@ class Gate:
         try:
             schedule = self._schedules(job.id, job.version, job.spec.schedule)
             late = is_late(ticket, job, self._start_at(occurrence, job, schedule), now, self._tuning)
-        except ScheduleError:
+        except Exception:  # whatever it is, the entry meets it again on its own, where it is told of
             return None
         return None if late else replace(ticket, job=job, judged_at_ms=now)
 

@@ -11,6 +11,7 @@ from cronpad_core.domain.events import EntriesRepaired
 from cronpad_core.domain.job import Job, JobStatus, JobVersion
 from cronpad_core.domain.ledger import RangeKind, SlotRange
 from cronpad_core.domain.occurrence import Occurrence
+from cronpad_core.domain.retry import longest_delay_ms
 from cronpad_core.domain.run import RunStatus, next_entry
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
@@ -113,7 +114,7 @@ class Reconciler:
                 try:
                     schedule = self._schedules(job.id, job.version, job.spec.schedule)
                     at_ms = job.spec.start_at_ms(occurrence, schedule.next_after_ms(slot))
-                except ScheduleError:
+                except Exception:  # one job's schedule must not keep the others from being repaired; its line tells of it
                     at_ms = slot
             wanted.append(_Missing(occurrence=occurrence, at_ms=at_ms, replayed=job.replay is not None))
         return wanted
@@ -122,14 +123,13 @@ class Reconciler:
         repaired, after = 0, ""
         while True:
             page = await self._patience.attempt("history", partial(self._history.unfinished, after=after, limit=_PAGE))
-            wanted = []
+            wanted, now = [], self._clock.wall_ms()
             for run in page:
                 occurrence, due = next_entry(run)
-                # An open run that is dated in the future was opened while the clock was ahead: it counts as old.
-                old = (
-                    before_ms is None or due < before_ms or (run.status is not RunStatus.RETRYING and due > self._clock.wall_ms())
-                )
-                if old and not self._holdings.holds_run(occurrence):
+                # What is dated in the future was opened, or planned, while the clock was ahead: it counts as old.
+                ahead = due > now + (longest_delay_ms(run.spec.retry) if run.status is RunStatus.RETRYING else 0)
+                due = min(due, now) if ahead else due
+                if (before_ms is None or due < before_ms or ahead) and not self._holdings.holds_run(occurrence):
                     wanted.append(_Missing(occurrence=occurrence, at_ms=due))
             repaired += await self._put_missing(wanted)
             if len(page) < _PAGE:

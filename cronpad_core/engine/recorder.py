@@ -20,6 +20,9 @@ from cronpad_core.ports.history import HistoryStore, RecordAnswer, RecordKind, R
 __all__ = ["Recorder", "sla_breaches"]
 
 
+_LONGEST_RUSH_MS = 50
+
+
 def sla_breaches(ticket: Ticket, result: Result) -> list[tuple[str, Millis]]:
     """Which rules of the job's SLA this attempt broke, and by how much: a first start too late, an end of the run too late.
 
@@ -93,7 +96,7 @@ class Recorder:
                 )
         return answer
 
-    async def _store(self, request: RecordRequest) -> RecordAnswer:
+    def _store(self, request: RecordRequest) -> asyncio.Future[RecordAnswer]:
         """Writes it together with whatever else ends meanwhile; the answer comes after the commit."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[RecordAnswer] = loop.create_future()
@@ -103,9 +106,17 @@ class Recorder:
         elif len(self._waiting) == 1:
             if self._tuning.flush_ms:
                 loop.call_later(self._tuning.flush_ms / 1000, self._flush)
-            elif not self._flushing and not self._rush.after(self._flush):
-                loop.call_soon(self._flush)
-        return await answered
+            elif not self._flushing:
+                self._flush_soon()
+        return answered
+
+    def _flush_soon(self) -> None:
+        """In this turn of the loop; or after the claim that is being opened, unless that has to wait for a store."""
+        loop = asyncio.get_running_loop()
+        if self._rush.after(self._flush):
+            loop.call_later(_LONGEST_RUSH_MS / 1000, self._flush)
+        else:
+            loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -116,23 +127,43 @@ class Recorder:
 
     def _flushed(self, task: asyncio.Task[None]) -> None:
         self._flushing.discard(task)
-        if self._waiting and not self._tuning.flush_ms and not self._rush.after(self._flush):
-            self._flush()
+        if self._waiting and not self._tuning.flush_ms:
+            self._flush_soon()
 
     async def _write(self, waiting: list[tuple[RecordRequest, asyncio.Future[RecordAnswer]]]) -> None:
-        requests = [request for request, _ in waiting]
         try:
-            answers = await self._patience.insist("history", partial(self._history.record, requests))
-        except BaseException as error:  # each caller has to hear of it; none may wait for ever
+            answers = await self._insist([request for request, _ in waiting])
+        except asyncio.CancelledError:
             for _, answered in waiting:
-                if not answered.done():
-                    answered.set_exception(error) if isinstance(error, Exception) else answered.cancel()
-            if not isinstance(error, Exception):
-                raise
+                answered.cancel()
+            raise
+        except Exception as error:  # a result that no store takes must not keep the others from being written
+            for request, answered in waiting:
+                await self._write_alone(request, answered, error)
             return
         for (_, answered), answer in zip(waiting, answers, strict=True):
             if not answered.done():
                 answered.set_result(answer)
+
+    async def _write_alone(self, request: RecordRequest, answered: asyncio.Future[RecordAnswer], error: Exception) -> None:
+        """One result; where it cannot be stored as it is, without what its sink said, or it would be delivered for ever."""
+        attempt = request.attempt
+        said = f"what its sink answered cannot be stored: {type(error).__name__}"
+        bare = replace(request, attempt=replace(attempt, reason=said, exit_code=None, facts={}, output=()))
+        for one in (request, bare):
+            try:
+                [answer] = await self._insist([one])
+            except Exception as again:  # told to its caller below, if the bare one is refused too
+                error = again
+                continue
+            if not answered.done():
+                answered.set_result(answer)
+            return
+        if not answered.done():
+            answered.set_exception(error)
+
+    async def _insist(self, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:
+        return await self._patience.insist("history", partial(self._history.record, requests))
 
     def _request(self, ticket: Ticket, result: Result, fence: int, breaches: Sequence[tuple[str, Millis]]) -> RecordRequest:
         run, outcome, settlement = ticket.run, result.outcome, result.settlement

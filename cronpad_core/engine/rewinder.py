@@ -44,8 +44,8 @@ def stands_ahead(job: Job, now_ms: Millis, schedule: Schedule) -> bool:
 class Rewinder:
     """Found by state, never by an event that could be missed. Slots that have a run row stay finished: nothing runs twice.
 
-    Written in the order history (ranges cut to now), control (next fire, bounds of versions), queue. A job that was not written is
-    found ahead again, so dying half-way leaves work and no harm: cutting twice is cutting once.
+    Written in the order control (next fire, bounds of versions), history (ranges cut to now), queue. Dies half-way: slots whose
+    range was not cut keep that outcome, and an entry that was not put is found missing; no slot is lost.
     """
 
     def __init__(
@@ -98,11 +98,14 @@ class Rewinder:
         now = self._clock.wall_ms()
         try:
             schedule = self._schedules(job.id, job.version, job.spec.schedule)
-        except ScheduleError:
+            ahead = job.status is JobStatus.ACTIVE and stands_ahead(job, now, schedule)
+        except Exception:  # one job's schedule must not keep the others from being put right; its line tells of it
             return False
-        ahead = job.status is JobStatus.ACTIVE and stands_ahead(job, now, schedule)
         if not ahead and not thorough:
             return False
+        if not ahead and job.next_run_at_ms is not None and job.next_run_at_ms <= now and self._authority.term is not None:
+            # Its entry was held, or fed by the budget, up to an instant of the clock that was ahead.
+            await self._put_next(job, self._authority.term)
         versions = await self._patience.attempt("control", partial(self._catalog.versions, job.id))
         late = [one for one in versions if max(one.valid_from_ms, one.valid_until_ms or 0) > now + _MARGIN]
         if not ahead and not late:
@@ -113,8 +116,6 @@ class Rewinder:
         term = self._authority.term
         if term is None:
             return False
-        cuts = [self._cut(one, now) for one in versions if self._readable(one)]
-        await self._patience.attempt("history", lambda: self._history.cut_ranges(cuts, term=term))
         back = replace(job, valid_from_ms=min(job.valid_from_ms, now), clock_epoch=job.clock_epoch + 1)
         if ahead:
             if job.replay is not None and job.next_run_at_ms is not None and job.next_run_at_ms <= now:
@@ -122,12 +123,18 @@ class Rewinder:
                 replay = Replay(until_ms=min(job.replay.until_ms, now), then_ms=schedule.next_after_ms(now))
                 back = replace(back, replay=replay)
             else:
-                back = replace(back, next_run_at_ms=await self._free_slot(job, now, schedule), replay=None)
+                slot = await self._free_slot(job, now, schedule)
+                standing = job.next_run_at_ms
+                back = replace(
+                    back, next_run_at_ms=standing if slot is None or standing is None else min(slot, standing), replay=None
+                )
         write = JobWrite(job=back, expected=job, amends=tuple(_cut_version(one, now) for one in versions))
         try:
             await self._patience.attempt("control", lambda: self._catalog.write([write], term=term))
         except StaleWriteError:
             return False  # somebody changed it meanwhile: the next check looks again
+        cuts = [self._cut(one, now) for one in versions if self._readable(one)]
+        await self._patience.attempt("history", lambda: self._history.cut_ranges(cuts, term=term))
         if ahead:
             await self._put_next(back, term)
         return True
@@ -175,7 +182,7 @@ class Rewinder:
 def _too_late(run: Run, now_ms: Millis) -> Entry | None:
     """Where the run's entry belongs, if it may lie too far ahead; what is held or waits was given back for seconds alone."""
     occurrence, due_ms = next_entry(run)
-    if run.status is RunStatus.RETRYING and due_ms <= now_ms + longest_delay_ms(run.spec.retry):
+    if run.status is RunStatus.RETRYING and now_ms < due_ms <= now_ms + longest_delay_ms(run.spec.retry):
         return None
     return Entry(member=occurrence.member, at_ms=now_ms)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
 from typing import Protocol
 
 from cronpad_core.domain.events import AttemptStarted
@@ -60,13 +61,14 @@ class Worker:
         self._present = present
         self._emit = emit
         self._seen_ms = -1
+        self._deadlines = _Deadlines()
         self.abandoned = 0
 
     async def deliver(self, ticket: Ticket) -> Result | None:
         """Delivers once; ``None`` where the term ended before anything was sent."""
         holding, run = ticket.holding, ticket.run
         assert run is not None, "an opened ticket has its run"
-        if not await self._trusted(holding):
+        if not self._trusts(holding) and not await self._trusted(holding):
             return None
         spec, occurrence = run.spec, ticket.occurrence
         graceful = self._sinks.graceful(spec.sink.type)
@@ -97,7 +99,7 @@ class Worker:
         )
         holding.sending = True
         try:
-            task = asyncio.ensure_future(
+            task = asyncio.get_running_loop().create_task(
                 self._sinks.deliver(spec.sink.type, (occurrence.job_id, run.job_version), self._delivery(ticket, cancel))
             )
             limit = spec.timeout_ms + (spec.kill_grace_ms + self._tuning.cancel_grace_ms if graceful else 0)
@@ -113,27 +115,33 @@ class Worker:
     async def _trusted(self, holding: Holding) -> bool:
         """Waits for trust under the term by which the entry is held; False once that term is over."""
         while self._authority.term == holding.term:
-            if self._authority.may_claim():
-                # A burst asks once a millisecond, not once a delivery: each question looks at three files.
-                now = self._clock.boot_ms()
-                if now == self._seen_ms or self._present():
-                    self._seen_ms = now
-                    return True
-                self._authority.doubt()
+            if self._trusts(holding):
+                return True
             await self._clock.sleep(50)
+        return False
+
+    def _trusts(self, holding: Holding) -> bool:
+        if self._authority.term != holding.term or not self._authority.may_claim():
+            return False
+        # A burst asks once a millisecond, not once a delivery: each question looks at three files.
+        now = self._clock.boot_ms()
+        if now == self._seen_ms or self._present():
+            self._seen_ms = now
+            return True
+        self._authority.doubt()
         return False
 
     async def _watch(self, task: asyncio.Future[Outcome], cancel: CancelSignal, limit_ms: int) -> Outcome:
         # asyncio.wait_for would wait for ever on a task that swallows its cancellation.
         expired = False
         try:
-            if not await _ends(task, limit_ms):
+            if not await self._deadlines.ends(task, limit_ms):
                 expired = True
                 task.cancel()
-                await _ends(task, self._tuning.cancel_grace_ms)
+                await self._deadlines.ends(task, self._tuning.cancel_grace_ms)
         except asyncio.CancelledError:
             task.cancel()
-            await _ends(task, self._tuning.cancel_grace_ms)
+            await self._deadlines.ends(task, self._tuning.cancel_grace_ms)
             raise
         if not task.done():
             self.abandoned += 1
@@ -171,20 +179,51 @@ class Worker:
         )
 
 
-async def _ends(task: asyncio.Future[Outcome], within_ms: int) -> bool:
-    """Whether the task ends in time. As ``asyncio.wait``, which makes more of one task than the whole of a small delivery costs."""
-    loop = asyncio.get_running_loop()
-    woken: asyncio.Future[None] = loop.create_future()
+class _Deadlines:
+    """One timer for all deliveries under way: almost all end long before their time is up."""
 
-    def wake(_: object = None) -> None:
-        if not woken.done():
-            woken.set_result(None)
+    def __init__(self) -> None:
+        self._at: dict[asyncio.Future[None], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
-    timer = loop.call_later(within_ms / 1000, wake)
-    task.add_done_callback(wake)
-    try:
-        await woken
-    finally:
-        timer.cancel()
-        task.remove_done_callback(wake)
-    return task.done()
+    async def ends(self, task: asyncio.Future[Outcome], within_ms: int) -> bool:
+        """Whether the task ends in time. As ``asyncio.wait``, which makes more of one task than a small delivery costs."""
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+        wake = partial(_wake, woken)
+        self._at[woken] = at = loop.time() + within_ms / 1000
+        if self._timer is None or at < self._timer.when():
+            self._set(loop, at)
+        task.add_done_callback(wake)
+        try:
+            await woken
+        finally:
+            task.remove_done_callback(wake)
+            del self._at[woken]
+            if not self._at and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        return task.done()
+
+    def _set(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._look, loop, at)
+
+    def _look(self, loop: asyncio.AbstractEventLoop, now: float) -> None:
+        """The timer's time has come: whose time is up is woken, the next one's is waited for."""
+        self._timer = None
+        now = max(now, loop.time())  # a loop may call a timer a little early
+        later = []
+        for woken, at in self._at.items():
+            if at <= now:
+                _wake(woken)
+            else:
+                later.append(at)
+        if later:
+            self._set(loop, min(later))
+
+
+def _wake(woken: asyncio.Future[None], _: object = None) -> None:
+    if not woken.done():
+        woken.set_result(None)

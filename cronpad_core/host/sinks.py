@@ -27,6 +27,7 @@ from cronpad_core.api import (
     TimedOut,
     Unknown,
 )
+from cronpad_core.host.answers import storable
 from cronpad_core.host.calls import run_in_thread, said_of
 from cronpad_core.host.registry import Registry
 from cronpad_core.host.threads import ThreadSlots
@@ -113,7 +114,10 @@ class SinkPool:
         if not isinstance(answer, _OUTCOMES):
             said = f"deliver answered {type(answer).__name__}, which is no outcome"
             return self._plugin_error(sink_type, None, said=said, retryable=False)
-        return answer
+        try:
+            return storable(answer)
+        except Exception as error:  # an answer whose own parts raise
+            return self._plugin_error(sink_type, error, retryable=False)
 
     async def close(self) -> None:
         """Closes every sink that was built, each within 5 s; what one raises keeps no other from being closed."""

@@ -88,7 +88,7 @@ def compose(parts: Parts) -> Engine:
         patience=Patience(clock, authority, emit),
         holdings=Holdings(),
         wake=WakeUp(),
-        budget=ReplayBudget(rate=tuning.replay_rate, workers=tuning.workers),
+        budget=ReplayBudget(clock, rate=tuning.replay_rate, workers=tuning.workers),
     )
     patience, holdings = shared.patience, shared.holdings
     line = shared.line()

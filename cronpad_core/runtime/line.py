@@ -49,7 +49,7 @@ from cronpad_core.ports.history import RecordKind
 
 __all__ = ["Line"]
 
-_BUSY_MS = 250
+_PAST = "past"
 _TOGETHER = 64
 
 Spawn = Callable[[Coroutine[object, object, None]], None]
@@ -86,13 +86,7 @@ class Line:
                 await self._begin(tickets[first : first + _TOGETHER], spawn)
 
     async def _begin(self, tickets: Sequence[Ticket], spawn: Spawn) -> None:
-        usual: list[Ticket] = []
-        for ticket in tickets:
-            plain = self.gate.plain(ticket) if len(tickets) > 1 else None
-            if plain is None or plain.of_the_past:
-                spawn(self.walk(ticket))
-            else:
-                usual.append(plain)
+        usual = await self._sort_out(tickets, spawn)
         if not usual:
             return
         try:
@@ -112,6 +106,39 @@ class Line:
             else:
                 spawn(self._guard(ticket, partial(self._go_on, decision, ticket)))
         await self._advance_all(going, spawn)
+
+    async def _sort_out(self, tickets: Sequence[Ticket], spawn: Spawn) -> list[Ticket]:
+        """The tickets that go the usual way, with their jobs; each of the others begins its walk."""
+        if len(tickets) == 1:
+            spawn(self.walk(tickets[0]))
+            return []
+        usual, rest = self._plain(tickets)
+        slots = [ticket.occurrence for ticket in rest if ticket.occurrence.is_slot]
+        if len(slots) > 1:
+            # After a start no job is known yet; asked for by one walk each, a whole backlog would go the long way.
+            try:
+                await asyncio.gather(*map(self.gate.job, slots), return_exceptions=True)
+            except asyncio.CancelledError:
+                for ticket in tickets:
+                    self.holdings.remove(ticket.holding)
+                raise
+            more, rest = self._plain(rest)
+            usual += more
+        for ticket in rest:
+            spawn(self.walk(ticket))
+        return usual
+
+    def _plain(self, tickets: Sequence[Ticket]) -> tuple[list[Ticket], list[Ticket]]:
+        """Those that go the usual way as far as is known without asking, and the others."""
+        usual: list[Ticket] = []
+        rest: list[Ticket] = []
+        for ticket in tickets:
+            plain = self.gate.plain(ticket)
+            if plain is None or plain.of_the_past:
+                rest.append(ticket)
+            else:
+                usual.append(plain)
+        return usual, rest
 
     async def _advance_all(self, going: Sequence[Ticket], spawn: Spawn) -> None:
         if not going:
@@ -182,7 +209,8 @@ class Line:
         if admitted is None:
             return
         if admitted.of_the_past and not self.budget.enter(admitted.holding):
-            await self.settle.release(admitted, delay_ms=_BUSY_MS)
+            delay = self.holds.hold(admitted.occurrence.member, _PAST, self.budget.most)
+            await self.settle.release(admitted, delay_ms=delay)
             return
         [(decision, opened)] = await self.opener.open([admitted])
         await self._go_on(decision, opened)
@@ -224,11 +252,13 @@ class Line:
 
     async def _wait(self, decision: OpenDecision, ticket: Ticket) -> None:
         """Gives the entry back until there may be room; a run that waits in a row of its own lets its schedule go on."""
-        occurrence, waiting = ticket.occurrence, decision.kind is OpenKind.WAITING
-        if waiting and occurrence.is_slot and not await self.advancer.advance(occurrence, ticket.job, ticket.holding.term):
+        occurrence, waiting, job = ticket.occurrence, decision.kind is OpenKind.WAITING, ticket.job
+        # It may come up many times before its turn; its job is moved on once.
+        stands = job is not None and (decision.write is not None or job.next_run_at_ms == occurrence.scheduled_at_ms)
+        if waiting and occurrence.is_slot and stands and not await self.advancer.advance(occurrence, job, ticket.holding.term):
             await self._give_back(ticket)
             return
-        job, scope = ticket.job, decision.scope or f"job:{occurrence.job_id}"
+        scope = decision.scope or f"job:{occurrence.job_id}"
         if ticket.held_since_ms is None and job is not None:
             self.emit(RunHeld(occurrence=occurrence, job_name=job.spec.name, scope=scope, waiting=waiting))
         delay = self.holds.hold(occurrence.member, scope, self.opener.room(ticket, scope))
@@ -254,7 +284,8 @@ class Line:
             await self._give_back(ticket)
         else:
             await self.settle.ack(ticket, answer.retry)
-        await self._make_room(ticket)
+        if len(self.holds):
+            await self._make_room(ticket)
 
     async def _give_back(self, ticket: Ticket) -> None:
         await self.settle.release(ticket, delay_ms=0)
@@ -278,6 +309,8 @@ class Line:
         if run is None or not len(self.holds):
             return
         spec = run.spec
-        waiting = self.holds.first(scopes_of(run.key.job_id, spec.workspace, spec.concurrency))
+        if ticket.of_the_past:
+            self.budget.leave(ticket.holding)
+        waiting = self.holds.first((*scopes_of(run.key.job_id, spec.workspace, spec.concurrency), _PAST))
         if waiting:
             await self.advancer.hurry(waiting, ticket.holding.term)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from cronpad_core.domain.errors import LockHeldError, StoreError, TermRefusedError
-from cronpad_core.domain.events import DispatcherChanged
+from cronpad_core.domain.events import DispatcherChanged, LineFailed
 from cronpad_core.runtime.compose import Engine
 
 __all__ = ["Loops"]
@@ -18,7 +18,7 @@ OnActive = Callable[[], Awaitable[None]]
 Chore = Callable[[], Awaitable[int]]
 """Done while this process dispatches; answers after how many milliseconds it is to be called again."""
 
-_AGAIN_MS = 1_000
+_AGAIN_MS, _LATER_MS = 1_000, 60_000
 
 
 class Loops:
@@ -283,7 +283,14 @@ class Loops:
         async def once() -> None:
             nonlocal pause_ms
             pause_ms = _AGAIN_MS
-            pause_ms = await chore()
+            try:
+                pause_ms = await chore()
+            except (StoreError, TermRefusedError):
+                raise
+            except Exception as error:  # a mistake in what is done beside the line must not end the line
+                pause_ms = _LATER_MS
+                name = getattr(chore, "__name__", "chore").strip("_")
+                self._engine.parts.emit(LineFailed(member=name, error=f"{type(error).__name__}: {error}"))
 
         guarded = self._guarded(once)
         while True:

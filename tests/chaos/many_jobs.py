@@ -26,7 +26,8 @@ _OVERLAPS: tuple[object, ...] = (
 )
 _CAPS: tuple[object, ...] = (None, {"max": 1}, {"max": 2, "key": "tight"}, {"max": 6, "key": "wide"})
 _WORKSPACES = {"free": None, "narrow": 4, "broad": 20}
-_AT_RANDOM = "r=$(od -An -N1 -tu1 /dev/urandom); sleep 0.$((r % 9)); test $((r % 4)) != 0"
+_AT_RANDOM = "r=$(od -An -N1 -tu1 /dev/urandom); test $((r % 4)) != 0 || sleep $((r % 40)); test $((r % 5)) != 0"
+_WORKERS = {"CRONPAD_WORKERS__COUNT": "400"}
 _QUIET = 20
 
 
@@ -36,7 +37,7 @@ def many_jobs(course: Course, minutes: float, *, jobs: int = 1_000, every_s: int
     declared = [_job(course, number, *kinds[number % len(kinds)], every_s) for number in range(jobs - _QUIET)]
     quiet = [course.job(f"quiet-{number}", f"{number % 5}/5 * * * * *", workspace="quiet") for number in range(_QUIET)]
     course.declare(*quiet)
-    runner = course.start().active(within=60)
+    runner = course.start(env=_WORKERS).active(within=60)
     for name, most in _WORKSPACES.items():
         if most is not None:
             done = course.call("--state", course.state, "workspace", "set", name, "--concurrency", most)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import mutants_limits as limits
 from world import Process
 
 from cronpad_core.builtin.memory_catalog import TermCell
@@ -140,8 +141,8 @@ class _AdvanceFirst(Line):
         if admitted is not None:
             if admitted.occurrence.is_slot:
                 await self.advancer.advance(admitted.occurrence, admitted.job, admitted.holding.term)
-            decision, admitted = await self.opener.open(admitted)
-            await (self._deliver(admitted) if decision.kind.value == "opened" else self._close(admitted, decision.retry))
+            [(decision, admitted)] = await self.opener.open([admitted])
+            await self._go_on(decision, admitted)
 
 
 class _FinishedWithoutAdvance(Line):
@@ -246,10 +247,35 @@ MUTANTS: dict[str, Mutant] = {
     "no missed ranges": Mutant(engine=_no_ranges, caught_by=_caught("order")),
     "no dropped ranges": Mutant(engine=_without("reconciler", "_drop_ended", None), caught_by=_caught("no outcome")),
     "no repair": Mutant(engine=_without("reconciler", "_put_missing", 0), caught_by=_caught("L1", "S2", "L2", "no outcome")),
-    "takes the lock at once": Mutant(engine=_impatient, caught_by=_caught("two holders")),
+    "takes the lock at once": Mutant(engine=_impatient, caught_by=_caught("two holders"), kinds=("freeze", "slow")),
     "trusts for ever": Mutant(engine=_trustful, caught_by=_caught("two holders"), kinds=("freeze",)),
     "old answers of the catalogue": Mutant(engine=_old_answers, caught_by=_caught("S13"), kinds=("edit", "slow")),
     "finished runs are opened again": Mutant(
         store=_redelivers_finished, caught_by=_caught("S3"), kinds=("kill", "trouble", "queue old")
+    ),
+    "caps are ignored": Mutant(store=limits.no_caps, caught_by=_caught("cap")),
+    "overlap is ignored": Mutant(store=limits.no_overlap, caught_by=_caught("cap", "S11")),
+    "who waits is overtaken": Mutant(store=limits.overtakes, caught_by=_caught("overtaken")),
+    "nobody is marked to make way": Mutant(store=limits.no_marks, caught_by=_caught("marks")),
+    "the quota is not counted": Mutant(store=limits.no_count, caught_by=_caught("S12")),
+    "a redelivery counts for the quota": Mutant(store=limits.counts_again, caught_by=_caught("S12"), kinds=("kill", "workspace")),
+    "the quota blocks nothing": Mutant(store=limits.no_quota, caught_by=_caught("quota"), kinds=("workspace", "kill")),
+    "a token is forgotten": Mutant(store=limits.no_tokens, caught_by=_caught("token"), kinds=("trigger", "retry")),
+    "acknowledged while its batch waits": Mutant(engine=limits.hasty, caught_by=_caught("S14")),
+    "who is held is forgotten": Mutant(
+        engine=limits.forgets_who_is_held, caught_by=_caught("L1", "L2", "L4", "no outcome", "backfill", "audit")
+    ),
+    "a place in the budget is kept": Mutant(
+        engine=limits.keeps_its_place,
+        caught_by=_caught("L2", "no outcome", "backfill", "audit", "L4"),
+        kinds=("backfill", "clock forward"),
+    ),
+    "moved back without cutting ranges": Mutant(
+        store=limits.no_cuts, caught_by=_caught("ahead"), kinds=("clock forward", "clock back", "slow")
+    ),
+    "moved back without cutting versions": Mutant(
+        engine=limits.forgets_bounds,
+        caught_by=_caught("no outcome", "audit", "ledger"),
+        kinds=("clock back", "edit", "pause", "resume"),
     ),
 }

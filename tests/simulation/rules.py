@@ -37,7 +37,7 @@ class Rules:
         self.breach: Breach | None = None
         self.hits: Counter[str] = Counter()
         self.highest_fence = 0
-        self.ended: set[RunKey] = set()
+        self.ended: dict[RunKey, str | None] = {}
         self.admitted: Counter[tuple[str, str]] = Counter()
         self.tokens: dict[tuple[str, str], str] = {}
         self.on_breach: Callable[[], None] = lambda: None
@@ -71,15 +71,27 @@ class Rules:
         if old is not None and new.fence < old.fence:
             self.bad("S5", f"{new.key}: fence {old.fence} -> {new.fence}")
         if old is None and new.key in self.ended:
-            self.bad("again", f"{new.key} had ended, and was pruned")
+            self._again(new)
         if new.status.terminal:
-            self.ended.add(new.key)
+            self.ended[new.key] = new.token
         if new.status is RunStatus.RUNNING and before is not RunStatus.RUNNING:
             self._starts(old, new)
         if new.attempt > new.spec.retry.max:
             self.bad("S8", f"{new.key}: attempt {new.attempt} of at most {new.spec.retry.max}")
         self.hit(f"run {new.status.value}")
+        if new.skip_reason is not None:
+            self.hit(f"skipped {new.skip_reason.value}")
         self._world.note("run", new.key.job_id, new.key.scheduled_at_ms, new.status.value, new.attempt, hex(new.fence))
+
+    def _again(self, new: Run) -> None:
+        """What has ended is over, pruned or not; another backfill may run its slot once more.
+
+        A clock that was set back comes to the same slot again, and knows of it by its row alone.
+        """
+        trigger = new.key.trigger
+        slot = trigger is Trigger.SCHEDULED and not self.hits["fault clock back"]
+        if slot or (trigger is Trigger.BACKFILL and self.ended[new.key] == new.token):
+            self.bad("again", f"{new.key} had ended, and was pruned")
 
     def _starts(self, old: Run | None, new: Run) -> None:
         """S12: what is admitted is counted, by the rules' own count; nobody asked for its end; nobody has waited for longer."""
@@ -133,6 +145,8 @@ class Rules:
             and job is not None
             and job.status is JobStatus.ACTIVE
             and (job.version, job.next_run_at_ms) == (occurrence.job_version, occurrence.scheduled_at_ms)
+            # Once moved back, it may catch up to a slot whose old entry was found to be none of its a moment before.
+            and not (job.clock_epoch and job.replay is not None)
         ):
             self.bad("S13", f"{member} goes while its job still waits for it")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from cronpad_core.api import (
@@ -31,7 +32,7 @@ class SqliteCatalog(SqliteTerms):
 
     async def job(self, job_id: str) -> Job | None:
         """One job by id, deleted ones included."""
-        return (await self._reader.run_bulk(_jobs_of, (job_id,)))[0]
+        return await self._reader.ask(_jobs_of, job_id)
 
     async def jobs(self, *, statuses: Collection[JobStatus] | None = None, after: str = "", limit: int = 1_000) -> list[Job]:
         """A page of jobs in the order of ids."""
@@ -99,12 +100,16 @@ class SqliteCatalog(SqliteTerms):
 
 
 def _jobs_of(db: sqlite3.Connection, job_ids: Sequence[str]) -> list[Job | None]:
+    found = {job_id: sql.job_of(row) for job_id, row in _rows_of(db, job_ids).items()}
+    return [found.get(job_id) for job_id in job_ids]
+
+
+def _rows_of(db: sqlite3.Connection, job_ids: Sequence[str]) -> dict[str, sql.Row]:
     if len(job_ids) == 1:
         rows = db.execute(sql.SELECT_BY_ID, job_ids).fetchall()
     else:
         rows = db.execute(sql.SELECT_BY_IDS, (json.dumps(job_ids),)).fetchall()
-    found = {row[0]: sql.job_of(row) for row in rows}
-    return [found.get(job_id) for job_id in job_ids]
+    return {row[0]: row for row in rows}
 
 
 def _write(db: sqlite3.Connection, *, writes: Sequence[JobWrite], term: int | None) -> None:
@@ -129,29 +134,59 @@ def _move_all(db: sqlite3.Connection, moves: Sequence[Move]) -> list[MoveAnswer]
         require_term(db, term)
     if len(moves) == 1 or len({move.job_id for move in moves}) < len(moves):
         return [_move(db, move) for move in moves]
-    rows = db.execute(sql.MOVE_ALL, (json.dumps([_move_row(move) for move in moves]),)).fetchall()
-    moved = {row[0]: row for row in rows}
-    return [_moved(moved[move.job_id]) if move.job_id in moved else _unmoved(db, move) for move in moves]
+    stored = _rows_of(db, [move.job_id for move in moves])
+    writes = _Writes()
+    answers = [_answer(writes, move, stored.get(move.job_id)) for move in moves]
+    writes.flush(db)
+    return answers
 
 
-def _move_row(move: Move) -> sql.Row:
-    replay = move.replay
-    until_ms, then_ms = (None, None) if replay is None else (replay.until_ms, replay.then_ms)
-    return move.to_ms, until_ms, then_ms, move.job_id, move.version, move.clock_epoch, move.from_ms
+@dataclass(slots=True)
+class _Writes:
+    """What one call is going to write, by statement. The usual have no NULLs to bind: the driver is slow with them."""
+
+    following: list[sql.Row] = field(default_factory=list)
+    completed: list[sql.Row] = field(default_factory=list)
+    others: list[sql.Row] = field(default_factory=list)
+
+    def flush(self, db: sqlite3.Connection) -> None:
+        for statement, rows in (
+            (sql.SET_NEXT, self.following),
+            (sql.SET_COMPLETED, self.completed),
+            (sql.SET_MOVED, self.others),
+        ):
+            if rows:
+                db.executemany(statement, rows)
+
+
+def _answer(writes: _Writes, move: Move, row: sql.Row | None) -> MoveAnswer:
+    """As :func:`_move`, of a row that was read in this transaction; what has to be written is noted."""
+    job_id, to_ms, replay = move.job_id, move.to_ms, move.replay
+    if row is None or (row[2], row[3], row[5], row[9]) != (move.version, "active", move.from_ms, move.clock_epoch):
+        return _unmoved(None if row is None else sql.job_of(row), move)
+    if replay is not None:
+        writes.others.append((to_ms, "active" if to_ms is not None else "completed", replay.until_ms, replay.then_ms, job_id))
+    elif to_ms is None:
+        writes.completed.append((job_id,))
+    elif row[7] is None and row[8] is None:
+        writes.following.append((to_ms, job_id))
+    else:
+        writes.others.append((to_ms, "active", None, None, job_id))
+    return MoveAnswer(kind=MoveKind.MOVED, job=sql.job_of(sql.moved_row(row, to_ms, replay)))
 
 
 def _move(db: sqlite3.Connection, move: Move) -> MoveAnswer:
-    moved = db.execute(sql.MOVE, _move_row(move)).fetchall()
-    return _moved(moved[0]) if moved else _unmoved(db, move)
-
-
-def _moved(row: sql.Row) -> MoveAnswer:
-    return MoveAnswer(kind=MoveKind.MOVED, job=sql.job_of(row))
-
-
-def _unmoved(db: sqlite3.Connection, move: Move) -> MoveAnswer:
+    replay = move.replay
+    until_ms, then_ms = (None, None) if replay is None else (replay.until_ms, replay.then_ms)
+    values = (move.to_ms, until_ms, then_ms, move.job_id, move.version, move.clock_epoch, move.from_ms)
+    moved = db.execute(sql.MOVE, values).fetchall()
+    if moved:
+        return MoveAnswer(kind=MoveKind.MOVED, job=sql.job_of(moved[0]))
     row = db.execute(sql.SELECT_BY_ID, (move.job_id,)).fetchone()
-    job = None if row is None else sql.job_of(row)
+    return _unmoved(None if row is None else sql.job_of(row), move)
+
+
+def _unmoved(job: Job | None, move: Move) -> MoveAnswer:
     same = job is not None and job.status is JobStatus.ACTIVE
     if job is None or not same or (job.version, job.clock_epoch) != (move.version, move.clock_epoch):
         return MoveAnswer(kind=MoveKind.CHANGED, job=job)

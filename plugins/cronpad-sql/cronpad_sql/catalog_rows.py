@@ -6,14 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from cronpad_core.api import Job, JobStatus, JobVersion, Replay
+from cronpad_core.api import Job, JobStatus, JobVersion, Millis, Replay
 from cronpad_sql.specs import spec_of, spec_text
 
 __all__ = [
     "AMEND_VERSION",
     "MARK_LEDGERED",
     "MOVE",
-    "MOVE_ALL",
     "PUT_JOB",
     "PUT_VERSION",
     "SELECT_BY_ID",
@@ -24,8 +23,12 @@ __all__ = [
     "SELECT_PAGE",
     "SELECT_PAGE_IN",
     "SELECT_VERSIONS",
+    "SET_COMPLETED",
+    "SET_MOVED",
+    "SET_NEXT",
     "job_of",
     "job_row",
+    "moved_row",
     "same_job",
     "statuses_json",
     "version_of",
@@ -34,6 +37,8 @@ __all__ = [
 ]
 
 Row = Sequence[Any]
+
+_STATUSES = {status.value: status for status in JobStatus}
 
 _JOB = (
     "id, origin, version, status, spec, next_run_at, valid_from, replay_until, replay_then, clock_epoch, "
@@ -63,15 +68,10 @@ MOVE = (
     "WHERE id = ?4 AND version = ?5 AND clock_epoch = ?6 AND next_run_at = ?7 AND status = 'active' "
     f"RETURNING {_JOB}"
 )
-MOVE_ALL = (
-    "UPDATE jobs SET next_run_at = m.to_at, replay_until = m.until, replay_then = m.later, "
-    "status = CASE WHEN m.to_at IS NULL THEN 'completed' ELSE status END FROM (SELECT json_extract(value, '$[0]') AS to_at, "
-    "json_extract(value, '$[1]') AS until, json_extract(value, '$[2]') AS later, json_extract(value, '$[3]') AS job_id, "
-    "json_extract(value, '$[4]') AS of_version, json_extract(value, '$[5]') AS of_epoch, json_extract(value, '$[6]') AS from_at "
-    "FROM json_each(?)) m WHERE id = m.job_id AND version = m.of_version AND clock_epoch = m.of_epoch "
-    "AND next_run_at = m.from_at AND status = 'active' "
-    f"RETURNING {_JOB}"
-)
+# Of rows that were read in the same transaction.
+SET_NEXT = "UPDATE jobs SET next_run_at = ? WHERE id = ?"
+SET_COMPLETED = "UPDATE jobs SET next_run_at = NULL, status = 'completed', replay_until = NULL, replay_then = NULL WHERE id = ?"
+SET_MOVED = "UPDATE jobs SET next_run_at = ?, status = ?, replay_until = ?, replay_then = ? WHERE id = ?"
 
 SELECT_VERSIONS = f"SELECT {_VERSION} FROM job_versions WHERE job_id = ? ORDER BY version"
 SELECT_OWED = f"SELECT {_VERSION} FROM job_versions WHERE owed = 1 ORDER BY valid_until, job_id, version LIMIT ?"
@@ -95,7 +95,7 @@ def job_of(row: Row) -> Job:
         id=row[0],
         origin=row[1],
         version=row[2],
-        status=JobStatus(row[3]),
+        status=_STATUSES.get(row[3]) or JobStatus(row[3]),
         spec=spec_of(row[4]),
         next_run_at_ms=row[5],
         valid_from_ms=row[6],
@@ -104,6 +104,13 @@ def job_of(row: Row) -> Job:
         paused_reason=row[10],
         paused_until_ms=row[11],
     )
+
+
+def moved_row(row: Row, to_ms: Millis | None, replay: Replay | None) -> Row:
+    """The row of an active job as it is once the job was moved."""
+    until_ms, then_ms = (None, None) if replay is None else (replay.until_ms, replay.then_ms)
+    status = row[3] if to_ms is not None else JobStatus.COMPLETED.value
+    return *row[:3], status, row[4], to_ms, row[6], until_ms, then_ms, *row[9:]
 
 
 def job_row(job: Job) -> Row:

@@ -31,7 +31,7 @@ _WAITING = 20_000
 class Errand:
     """One operation that waits for its turn: ``run``, or ``bulk`` over ``requests`` (which may be merged with its neighbours).
 
-    ``alone`` asks to run outside any transaction.
+    ``alone`` asks to run outside any transaction; ``single`` has one request, and its answer is that to the request itself.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -40,6 +40,7 @@ class Errand:
     bulk: Bulk[Any, Any] | None = None
     requests: Sequence[object] = ()
     alone: bool = False
+    single: bool = False
     answer: object = None
     error: BaseException | None = None
 
@@ -75,6 +76,12 @@ class Errands:
         loop = asyncio.get_running_loop()
         errand = Errand(loop, loop.create_future(), bulk=bulk, requests=requests)
         return cast("list[A]", await self._submit(errand))
+
+    def ask(self, bulk: Bulk[Q, A], request: Q) -> asyncio.Future[A]:
+        """As :meth:`run_bulk` with one request: the answer to it."""
+        loop = asyncio.get_running_loop()
+        errand = Errand(loop, loop.create_future(), bulk=bulk, requests=(request,), single=True)
+        return self._submit(errand)
 
     async def close(self) -> None:
         """Waits until all is done and the connection is closed. Closed twice is closed once."""
@@ -236,5 +243,9 @@ def carry_out(db: sqlite3.Connection, group: list[Errand]) -> None:
     answers = list(first.bulk(db, requests))
     at = 0
     for errand in group:
-        errand.answer = answers[at : at + len(errand.requests)]
-        at += len(errand.requests)
+        if errand.single:
+            errand.answer = answers[at]
+            at += 1
+        else:
+            errand.answer = answers[at : at + len(errand.requests)]
+            at += len(errand.requests)

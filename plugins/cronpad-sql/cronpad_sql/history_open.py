@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cronpad_core.api import Millis, OpenDecision, OpenKind, OpenRequest, Run, RunKey, RunStatus, decide_open, month_of
+from cronpad_core.api import Millis, OpenDecision, OpenKind, OpenRequest, Run, RunStatus, decide_open, month_of
 from cronpad_sql import history_attempts as attempts_sql
 from cronpad_sql import history_rows as sql
 from cronpad_sql.history_rows import Row
@@ -16,38 +16,59 @@ from cronpad_sql.history_specs import SpecBatch, SpecRows
 
 __all__ = ["Opener"]
 
+_OPEN_ATTEMPT = (  # without the NULL, as ADD_STARTED
+    "INSERT INTO attempts (run_seq, attempt, fence, status, due_at, claimed_at, opened_at, reason) "
+    "VALUES (?, ?, ?, 'running', ?, ?, ?, '') ON CONFLICT DO NOTHING"
+)
 _NEVER_OPENED = frozenset({RunStatus.PENDING, RunStatus.WAITING})
 
 
 @dataclass(slots=True)
 class _Work:
-    """What one call read, and what it is going to write; ``counted`` by workspace and instant: most are of one instant."""
+    """What one call read, and what it is going to write; ``counted`` by workspace and instant: most are of one instant.
+
+    ``held`` are the attempts of entries that had been held, ``attempts`` the others.
+    """
 
     seen: Seen
     specs: SpecBatch
-    touched: dict[RunKey, Stored] = field(default_factory=dict)
-    interrupts: list[tuple[int, int, int]] = field(default_factory=list)
+    touched: list[Stored] = field(default_factory=list)
+    interrupts: list[Row] = field(default_factory=list)
     attempts: list[Row] = field(default_factory=list)
+    held: list[Row] = field(default_factory=list)
     counted: Counter[tuple[str, Millis]] = field(default_factory=Counter)
 
     def write(self, db: sqlite3.Connection) -> None:
         """Writes what was decided so far."""
-        fresh = [one for one in self.touched.values() if one.fresh]
-        known = [one for one in self.touched.values() if not one.fresh]
         self.specs.write(db)
-        if fresh:
-            db.executemany(sql.ADD_RUN, [sql.run_row(one.seq, one.spec_id, one.run) for one in fresh])
-        if known:
-            db.executemany(sql.SET_RUN, [sql.run_change(one.seq, one.run) for one in known])
-        if self.interrupts:
-            db.executemany(attempts_sql.INTERRUPT, self.interrupts)
-        if self.attempts:
-            db.executemany(attempts_sql.OPEN_ATTEMPT, self.attempts)
-        for one in fresh:
+        started: list[Row] = []
+        added: list[Row] = []
+        changed: list[Row] = []
+        for one in self.touched:
+            one.touched = False
+            if not one.fresh:
+                changed.append(sql.run_change(one.seq, one.run))
+                continue
             one.fresh = False
+            row = sql.started_row(one.seq, one.spec_id, one.run)
+            if row is None:
+                added.append(sql.run_row(one.seq, one.spec_id, one.run))
+            else:
+                started.append(row)
+        for statement, rows in (
+            (sql.ADD_STARTED, started),
+            (sql.ADD_RUN, added),
+            (sql.SET_RUN, changed),
+            (attempts_sql.INTERRUPT, self.interrupts),
+            (_OPEN_ATTEMPT, self.attempts),
+            (attempts_sql.OPEN_ATTEMPT, self.held),
+        ):
+            if rows:
+                db.executemany(statement, rows)
         self.touched.clear()
         self.interrupts.clear()
         self.attempts.clear()
+        self.held.clear()
 
     def count(self, db: sqlite3.Connection) -> None:
         """Adds what was counted to what was used."""
@@ -70,11 +91,12 @@ class Opener:
         seen = look(db, requests, keys)
         wanted = [(one.occurrence.job_id, one.occurrence.job_version, one.spec) for one in requests]
         work = _Work(seen, self._specs.find(db, wanted))
-        answers = []
+        answers, covered = [], seen.covered
         for index, (request, key) in enumerate(zip(requests, keys, strict=True)):
-            if key in work.touched:
+            stored = seen.runs.get(key)
+            if stored is not None and stored.touched:
                 work.write(db)
-            decision = _open(work, request, key, covered=index in seen.covered)
+            decision = _open(work, request, stored, covered=index in covered)
             if decision.replaces is not None and decision.run is not None:
                 work.write(db)
                 db.execute(sql.ASK_OTHERS_TO_END, (key.job_id, decision.run.id))
@@ -85,9 +107,8 @@ class Opener:
         return answers
 
 
-def _open(work: _Work, request: OpenRequest, key: RunKey, *, covered: bool) -> OpenDecision:
+def _open(work: _Work, request: OpenRequest, stored: Stored | None, *, covered: bool) -> OpenDecision:
     seen = work.seen
-    stored = seen.runs.get(key)
     before = None if stored is None else stored.run
     decision = decide_open(request, seen.snapshot(request, before, covered=covered))
     run = decision.write
@@ -95,17 +116,18 @@ def _open(work: _Work, request: OpenRequest, key: RunKey, *, covered: bool) -> O
         stored = _put(work, request, stored, run)
         seen.moved(None if before is None else before.status, run)
     if decision.kind is OpenKind.OPENED and stored is not None:
-        work.attempts.append(
-            (
-                stored.seq,
-                request.occurrence.attempt,
-                request.fence,
-                request.due_at_ms,
-                request.claimed_at_ms,
-                request.now_ms,
-                request.held_since_ms,
-            )
+        attempt = (
+            stored.seq,
+            request.occurrence.attempt,
+            request.fence,
+            request.due_at_ms,
+            request.claimed_at_ms,
+            request.now_ms,
         )
+        if request.held_since_ms is None:
+            work.attempts.append(attempt)
+        else:
+            work.held.append((*attempt, request.held_since_ms))
     if decision.counted and decision.run is not None:
         workspace = decision.run.spec.workspace
         work.counted[workspace, request.now_ms] += 1
@@ -123,5 +145,7 @@ def _put(work: _Work, request: OpenRequest, stored: Stored | None, run: Run) -> 
         if stored.run.status not in _NEVER_OPENED:
             work.interrupts.append((request.now_ms, stored.seq, request.fence))
         stored.run = run
-    work.touched[run.key] = stored
+    if not stored.touched:
+        stored.touched = True
+        work.touched.append(stored)
     return stored

@@ -9,7 +9,7 @@ from typing import Any
 from cronpad_core.api import RetryPlan, Run, RunKey, RunStatus, SkipReason, Trigger
 from cronpad_sql.specs import spec_of
 
-__all__ = ["keys_json", "listing", "run_change", "run_of", "run_row"]
+__all__ = ["keys_json", "listing", "run_change", "run_of", "run_row", "started_row"]
 
 Row = Sequence[Any]
 
@@ -51,6 +51,13 @@ UNFINISHED = (
 )
 AGE_OF = "SELECT created_at, id FROM runs WHERE id = ?"
 
+# The driver asks for an adapter of every value that is no plain number or text, NULL too, so rows that have few others get a
+# statement of their own.
+ADD_STARTED = (
+    "INSERT INTO runs (seq, id, job_id, scheduled_at, trigger, job_version, spec_id, status, attempt, fence, slot_at, created_at, "
+    "opened_at, reason, redeliveries, clean, cancel_requested, ended, workspace) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, '', 0, 0, 0, 0, ?)"
+)
 ADD_RUN = f"INSERT INTO runs VALUES ({', '.join('?' * 27)})"
 SET_RUN = (
     "UPDATE runs SET status = ?, attempt = ?, fence = ?, opened_at = ?, finished_at = ?, retry_attempt = ?, retry_at = ?, "
@@ -167,6 +174,39 @@ def run_row(seq: int, spec_id: int, run: Run) -> Row:
     )
 
 
+def started_row(seq: int, spec_id: int, run: Run) -> Row | None:
+    """The parameters of ``ADD_STARTED`` for a run whose first attempt begins, ``None`` for any that has more to it."""
+    key, spec = run.key, run.spec
+    usual = (
+        run.status is RunStatus.RUNNING
+        and run.finished_at_ms is None
+        and run.retry is None
+        and run.retry_of is None
+        and run.skip_reason is None
+        and run.payload is None
+        and run.token is None
+        and spec.concurrency is None
+        and not (run.reason or run.redeliveries or run.clean or run.cancel_requested)
+    )
+    if not usual:
+        return None
+    return (
+        seq,
+        run.id,
+        key.job_id,
+        key.scheduled_at_ms,
+        key.trigger._value_,
+        run.job_version,
+        spec_id,
+        run.attempt,
+        run.fence,
+        run.slot_at_ms,
+        run.created_at_ms,
+        run.opened_at_ms,
+        spec.workspace,
+    )
+
+
 def run_change(seq: int, run: Run) -> Row:
     """The parameters of ``SET_RUN``."""
     return (
@@ -188,4 +228,4 @@ def run_change(seq: int, run: Run) -> Row:
 
 def keys_json(keys: Iterable[RunKey]) -> str:
     """Keys as ``json_each`` takes them."""
-    return json.dumps([(key.job_id, key.scheduled_at_ms, key.trigger.value) for key in keys])
+    return json.dumps([(key.job_id, key.scheduled_at_ms, key.trigger) for key in keys])

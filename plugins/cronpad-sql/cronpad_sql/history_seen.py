@@ -36,12 +36,13 @@ _NO_SCOPES: Mapping[str, int] = {}
 
 @dataclass(slots=True)
 class Stored:
-    """A run as it is in this transaction; ``fresh`` while it is not in the table."""
+    """A run as it is in this transaction; ``fresh`` while it is not in the table, ``touched`` while the table has it otherwise."""
 
     seq: int
     spec_id: int
     run: Run
     fresh: bool = False
+    touched: bool = False
 
 
 @dataclass(slots=True)

@@ -32,11 +32,12 @@ _Known: TypeAlias = dict[tuple[str, int], tuple[JobSpec, int]]
 
 @dataclass(slots=True)
 class SpecBatch:
-    """The rows of the snapshots that one call needs."""
+    """The rows of the snapshots that one call needs; ``hashes`` has those that were computed to look for them."""
 
     known: _Known
     found: dict[_Content, int]
     last: int
+    hashes: dict[tuple[str, int], tuple[JobSpec, str]]
     new: list[tuple[object, ...]] = field(default_factory=list)
 
     def id_of(self, job_id: str, version: int, spec: JobSpec) -> int:
@@ -44,13 +45,13 @@ class SpecBatch:
         known = self.known.get((job_id, version))
         if known is not None and (known[0] is spec or known[0] == spec):
             return known[1]
-        text = spec_text(spec)
-        content = (job_id, version, sha256(text.encode()).hexdigest())
+        hashed = self.hashes.get((job_id, version))
+        content = (job_id, version, hashed[1] if hashed is not None and hashed[0] is spec else _hash(spec))
         found = self.found.get(content)
         if found is None:
             self.last += 1
             found = self.found[content] = self.last
-            self.new.append((found, *content, text))
+            self.new.append((found, *content, spec_text(spec)))
         self.known[job_id, version] = (spec, found)
         return found
 
@@ -59,6 +60,10 @@ class SpecBatch:
         if self.new:
             db.executemany(_ADD, self.new)
             self.new.clear()
+
+
+def _hash(spec: JobSpec) -> str:
+    return sha256(spec_text(spec).encode()).hexdigest()
 
 
 class SpecRows:
@@ -75,12 +80,14 @@ class SpecRows:
         """Reads the rows of those snapshots (job, version, settings) that are not remembered, where there are such."""
         if len(self._known) > _KEPT:
             self._known.clear()
-        asked = [
-            (job_id, version, sha256(spec_text(spec).encode()).hexdigest())
-            for job_id, version, spec in wanted
-            if (job_id, version) not in self._known or self._known[job_id, version][0] is not spec
-        ]
+        asked: list[_Content] = []
+        hashes: dict[tuple[str, int], tuple[JobSpec, str]] = {}
+        for job_id, version, spec in wanted:
+            known = self._known.get((job_id, version))
+            if known is None or known[0] is not spec:
+                asked.append((job_id, version, _hash(spec)))
+                hashes[job_id, version] = spec, asked[-1][2]
         if not asked:
-            return SpecBatch(self._known, {}, 0)
+            return SpecBatch(self._known, {}, 0, {})
         rows = db.execute(_FIND, (json.dumps(asked),)).fetchall()
-        return SpecBatch(self._known, {row[:3]: row[3] for row in rows}, db.execute(_LAST).fetchone()[0])
+        return SpecBatch(self._known, {row[:3]: row[3] for row in rows}, db.execute(_LAST).fetchone()[0], hashes)

@@ -198,7 +198,7 @@ class SqliteQueue:
 
     async def put(self, entries: Sequence[Entry], *, term: int) -> frozenset[str]:
         """Puts or moves entries; answers those in flight. (Q1)"""
-        return (await self._writing.run_bulk(moves.put_all, (moves.Put(entries, term),)))[0]
+        return await self._writing.ask(moves.put_all, moves.Put(entries, term))
 
     async def claim(
         self, *, term: int, owner: str, now_ms: Millis, limit: int, lease_until_ms: Millis, fence_from: int
@@ -216,7 +216,7 @@ class SqliteQueue:
 
     async def ack(self, lease: Lease, *, retry: Entry | None = None) -> LeaseState:
         """Ends the lease, or clears its copy that was put back, and puts the retry. (Q6, Q7)"""
-        return (await self._writing.run_bulk(moves.ack_all, (moves.Ack(lease, retry),)))[0]
+        return await self._writing.ask(moves.ack_all, moves.Ack(lease, retry))
 
     async def extend(self, leases: Sequence[Lease], *, owner: str, until_ms: Millis) -> Mapping[Lease, LeaseState]:
         """Moves the ends of leases, taking back what the reaper put back under the same fence. (Q8)"""
@@ -224,7 +224,7 @@ class SqliteQueue:
 
     async def release(self, lease: Lease, *, at_ms: Millis, held_since_ms: Millis | None = None) -> LeaseState:
         """Gives the entry back, without a fence. (Q7, Q9)"""
-        return (await self._writing.run_bulk(moves.release_all, (moves.Release(lease, at_ms, held_since_ms),)))[0]
+        return await self._writing.ask(moves.release_all, moves.Release(lease, at_ms, held_since_ms))
 
     async def reap(self, *, term: int, now_lease_ms: Millis, now_ms: Millis, limit: int) -> list[str]:
         """Puts back entries whose lease ended, the longest ended first; their fences stay. (Q10)"""
