@@ -16,7 +16,8 @@ class Tuning:
     ``workers`` is how many deliveries run at once; ``renew_ms`` how often the dispatcher lock is renewed; ``trust_margin_ms`` how
     long before the end of the lock its holder stops trusting it; ``cancel_grace_ms`` how long a cancelled delivery may take
     before it is abandoned; ``flush_ms`` how long a result may wait for others to be written with; ``replay_rate`` how many slots
-    of the past may be started a second; ``max_running`` how many runs may be running at once, 0 for any number.
+    of the past may be started a second; ``max_running`` how many runs may be running at once, 0 for any number; ``fast`` that a job
+    is moved on beside its delivery, not before it.
     """
 
     workers: int = 64
@@ -38,6 +39,7 @@ class Tuning:
     flush_ms: Millis = 0
     replay_rate: int = 20
     max_running: int = 0
+    fast: bool = False
 
     def grace_ms(self, wanted: Millis) -> Millis:
         """How late a slot may start: what the job asks for, and never less than the overdue check needs to find a lost entry."""

@@ -198,6 +198,7 @@ class _Shared:
             holds=Holds(),
             budget=self.budget,
             rush=rush,
+            fast=tuning.fast,
             authority=self.authority,
             clock=clock,
             wake=self.wake,

@@ -59,6 +59,7 @@ def tuning_of(settings: Settings) -> Tuning:
         trust_margin_ms=min(1_000, ttl // 15),
         replay_rate=settings.scheduler_replay_rate,
         max_running=settings.scheduler_max_running,
+        fast=settings.delivery == "fast",
     )
 
 

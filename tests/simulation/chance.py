@@ -72,4 +72,5 @@ def tuning_of(seed: int) -> Tuning:
         claim_batch=pick([1, 2, 5]),
         max_redeliveries=pick([2, 5, 5]),
         max_running=pick([0, 0, 0, 2]),
+        fast=pick([False, False, True]),
     )

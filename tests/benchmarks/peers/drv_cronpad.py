@@ -215,7 +215,7 @@ async def main() -> None:
     b = common.Bench(a)
     directory = Path(common.DATA, "cronpad")
     inner, sink = sinks_for(a.sink)
-    tuning = Tuning() if a.how == "defaults" else Tuning(workers=1_000)
+    tuning = Tuning(workers=64 if a.how == "defaults" else 1_000, fast=a.sync != "FULL")
     if a.phase == "populate":
         await populate(directory, a, inner, sink, tuning)
         return
