@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cronpad_core.control.versions import begin_version, end_version, next_version
 from cronpad_core.domain.errors import ScheduleError, TermRefusedError
-from cronpad_core.domain.job import Job, JobStatus
-from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.job import Job, JobStatus, JobVersion
+from cronpad_core.domain.timing import HOUR, MINUTE, Millis
 from cronpad_core.ports.catalog import CatalogStore, JobWrite, StaleWriteError
 from cronpad_core.ports.history import HistoryStore
 from cronpad_core.ports.schedule import ScheduleReader
@@ -13,6 +15,8 @@ from cronpad_core.ports.schedule import ScheduleReader
 __all__ = ["refit"]
 
 _PAGE = 1_000
+_FARTHEST = 26 * HOUR
+"""No change of a zone moves a fire further: the date line is a day, and a change of the clock comes on top."""
 
 
 async def refit(
@@ -56,7 +60,7 @@ def _fits(job: Job, schedules: ScheduleReader) -> bool:
 
 
 async def _write(job: Job, catalog: CatalogStore, history: HistoryStore, schedules: ScheduleReader, now_ms: Millis) -> JobWrite:
-    ends = end_version(job, schedules, now_ms)
+    ends = await _end(job, history, schedules, now_ms)
     latest = await history.latest_version(job.id)
     number, begins_ms = next_version(job, await catalog.versions(job.id), ends, latest, now_ms)
     return begin_version(
@@ -70,3 +74,19 @@ async def _write(job: Job, catalog: CatalogStore, history: HistoryStore, schedul
         paused=False,
         ends=ends,
     )
+
+
+async def _end(job: Job, history: HistoryStore, schedules: ScheduleReader, now_ms: Millis) -> JobVersion | None:
+    """The end of the version in force. By the new rules nobody can say which fire was decided last, so history is asked.
+
+    Left open is all that the new rules could have moved across now: what has its outcome in there keeps it.
+    """
+    ends = end_version(job, schedules, now_ms)
+    if ends is None or job.next_run_at_ms is None:
+        return ends
+    until_ms = max(now_ms, job.valid_from_ms)
+    last_ms = schedules(job.id, job.version, job.spec.schedule).prev_at_or_before_ms(until_ms + MINUTE)
+    if last_ms is not None and last_ms > until_ms and await history.run(job.slot(last_ms).key) is not None:
+        until_ms = last_ms  # the clock was set back a little since that ran
+    open_ms = max(job.valid_from_ms + 1, min(job.next_run_at_ms, now_ms) - _FARTHEST)
+    return replace(ends, valid_until_ms=until_ms, open_from_ms=min(open_ms, job.next_run_at_ms))

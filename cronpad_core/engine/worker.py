@@ -74,9 +74,12 @@ class Worker:
         graceful = self._sinks.graceful(spec.sink.type)
         task: asyncio.Future[Outcome] | None = None
 
-        def asked(_stage: str) -> None:
-            if task is not None and not graceful:
+        def asked(stage: str) -> None:
+            if task is None or (graceful and stage != "kill"):
+                return
+            if not graceful:
                 task.cancel()
+            self._deadlines.hurry(task, self._tuning.cancel_grace_ms)
 
         cancel = CancelSignal(asked)
         holding.cancel, holding.run_id, holding.job_name = cancel, run.id, spec.name
@@ -136,15 +139,18 @@ class Worker:
         expired = False
         try:
             if not await self._deadlines.ends(task, limit_ms):
-                expired = True
+                expired = cancel.stage is None
                 task.cancel()
-                await self._deadlines.ends(task, self._tuning.cancel_grace_ms)
+                if expired:
+                    await self._deadlines.ends(task, self._tuning.cancel_grace_ms)
         except asyncio.CancelledError:
             task.cancel()
             await self._deadlines.ends(task, self._tuning.cancel_grace_ms)
             raise
         if not task.done():
             self.abandoned += 1
+            if not expired:
+                return Cancelled(reason=f"{cancel.reason}; its sink did not stop when told to and was abandoned")
             return TimedOut(reason="timed out, and its sink did not stop when told to; it was abandoned")
         if task.cancelled():
             if expired or cancel.stage is None:
@@ -184,6 +190,7 @@ class _Deadlines:
 
     def __init__(self) -> None:
         self._at: dict[asyncio.Future[None], float] = {}
+        self._of: dict[asyncio.Future[Outcome], asyncio.Future[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     async def ends(self, task: asyncio.Future[Outcome], within_ms: int) -> bool:
@@ -191,19 +198,29 @@ class _Deadlines:
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
         wake = partial(_wake, woken)
-        self._at[woken] = at = loop.time() + within_ms / 1000
-        if self._timer is None or at < self._timer.when():
-            self._set(loop, at)
+        self._of[task] = woken
+        self._due(woken, loop, within_ms)
         task.add_done_callback(wake)
         try:
             await woken
         finally:
             task.remove_done_callback(wake)
-            del self._at[woken]
+            del self._at[woken], self._of[task]
             if not self._at and self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
         return task.done()
+
+    def hurry(self, task: asyncio.Future[Outcome], within_ms: int) -> None:
+        """Whoever waits for this task waits no longer than that from now on."""
+        woken, loop = self._of.get(task), asyncio.get_running_loop()
+        if woken is not None and self._at[woken] > loop.time() + within_ms / 1000:
+            self._due(woken, loop, within_ms)
+
+    def _due(self, woken: asyncio.Future[None], loop: asyncio.AbstractEventLoop, within_ms: int) -> None:
+        self._at[woken] = at = loop.time() + within_ms / 1000
+        if self._timer is None or at < self._timer.when():
+            self._set(loop, at)
 
     def _set(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
         if self._timer is not None:

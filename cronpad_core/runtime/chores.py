@@ -33,6 +33,7 @@ class Chores:
         self._desk = desk
         self._schedules = schedules
         self._zone_data = ZoneData()
+        self._refit_due = False
         self._feeder = BackfillFeeder(
             catalog=engine.catalog,
             history=parts.storage.history,
@@ -76,7 +77,10 @@ class Chores:
         """Once a day, and only where there is other data."""
         if self._zone_data.updated():
             self._schedules.forget()
+            self._refit_due = True
+        if self._refit_due:
             await self.refit()
+            self._refit_due = False
         return DAY
 
     async def refit(self) -> None:

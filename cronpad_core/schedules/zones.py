@@ -7,6 +7,7 @@ reach further. Nothing but ``utcoffset`` is used: the DST flag of the tz databas
 
 from __future__ import annotations
 
+import struct
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -57,6 +58,8 @@ def load_zone(name: str) -> tzinfo:
             return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         pass
+    except (struct.error, EOFError, IndexError, OverflowError):
+        _refuse(name, f"The data of the time zone '{name}' is damaged; install the system's time-zone data again.")
     names = {known.lower(): known for known in available_timezones()}
     cities = [known for known in names if known.rpartition("/")[2] == name.lower().replace(" ", "_")]
     near = sorted(cities, key=len) or get_close_matches(name.lower(), names, n=1, cutoff=0.8)

@@ -99,3 +99,18 @@ def test_a_refused_write_reaches_every_caller() -> None:
     """Nobody waits for ever for an answer that does not come."""
     answers, _ = recorded(Books(refuses=True), flush_ms=50)
     assert [type(answer) for answer in answers] == [ValueError] * 5
+
+
+def test_a_result_that_no_store_takes_keeps_no_other_out() -> None:
+    """Written with others, each is then written alone; what cannot be stored as it is goes without what its sink said."""
+
+    class Picky(Books):
+        async def record(self, requests: Sequence[RecordRequest]) -> list[RecordAnswer]:
+            if any(request.key.scheduled_at_ms == 2 and not request.attempt.reason for request in requests):
+                raise TypeError("not JSON")
+            return await super().record(requests)
+
+    books = Picky()
+    answers, _ = recorded(books, flush_ms=0)
+    assert [answer.kind for answer in answers if isinstance(answer, RecordAnswer)] == [RecordKind.RECORDED] * 5
+    assert books.writes == [1] * 5
