@@ -131,7 +131,7 @@ class Gate:
             return Verdict.ENDED, ticket
         end = ending(occurrence, run, job, self._clock.wall_ms())
         if end is None:
-            return Verdict.OPEN, ticket
+            return Verdict.OPEN, replace(ticket, run=run)
         request = EndRequest(
             key=run.key,
             was=run.status,

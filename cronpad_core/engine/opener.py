@@ -138,5 +138,8 @@ class Opener:
 
 
 def _spec(ticket: Ticket) -> JobSpec:
+    """By what the run is limited: its own settings, or those of its job where it has no row yet."""
+    if ticket.run is not None:
+        return ticket.run.spec
     assert ticket.job is not None, "the gate sets the job"
     return ticket.job.spec

@@ -31,7 +31,8 @@ __all__ = ["Holding", "Holdings", "Result", "Ticket"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """One claimed entry on its way. ``job`` is set by the gate, as it stood at ``judged_at_ms``, ``run`` by the opening.
+    """One claimed entry on its way. ``job`` is set by the gate, as it stood at ``judged_at_ms``; ``run`` by the opening, or by the
+    gate where it has a row already.
 
     ``holding`` is the one part that changes under way: a worker may take over a newer lease of its own entry.
     """

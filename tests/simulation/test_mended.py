@@ -12,6 +12,7 @@ from jobs import START, declare, id_of, play
 from world import QUICK, Act, World
 
 from cronpad_core.control.refit import refit
+from cronpad_core.control.workspaces import set_workspace
 from cronpad_core.domain.errors import StoreBusyError
 from cronpad_core.domain.job import JobStatus, Replay
 from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
@@ -245,7 +246,7 @@ def test_what_the_replay_budget_holds_back_is_not_claimed_again_and_again() -> N
 
     async def scenario(world: World) -> None:
         world.script = lambda delivery: Act(for_ms=50_000)
-        process = world.start()
+        world.start()
         await world.run(2_000)
         world.clock.jump(100_000)
         await world.run(10_000)
@@ -305,3 +306,30 @@ def test_new_zone_rules_move_the_end_of_a_catch_up_too() -> None:
         assert slot is not None and schedule.next_after_ms(slot - 1) == slot, slot - START
 
     asyncio.run(main())
+
+
+def test_a_run_is_limited_by_the_workspace_that_it_belongs_to() -> None:
+    """A manual run that was asked for before its job moved to a full workspace is not skipped for that one's quota."""
+    from cronpad_core.control.trigger import trigger
+    from cronpad_core.domain.overlap import OverlapRule as Rule
+    from cronpad_core.runtime.desk import desk_of
+
+    async def scenario(world: World) -> None:
+        world.script = lambda delivery: Act(for_ms=8_000)
+        process = world.start()
+        await world.run(2_000)
+        desk = desk_of(process.engine)
+        await process.spawn(set_workspace(desk, "full", suspended=True))
+        job = world.state.catalog.jobs[id_of("a")]
+        queue = Rule(policy=OverlapPolicy.QUEUE_ALL, max=5)
+        await process.spawn(trigger(desk, job, overlap=queue))
+        await process.spawn(trigger(desk, job, overlap=queue))
+        await world.run(1_000)
+        world.declared = [replace(one, spec=replace(one.spec, workspace="full")) for one in world.declared]
+        await process.spawn(process.reload())
+        await world.run(30_000)
+
+    world = play(scenario, declare("a", "every 3600s"))
+    assert [run.status.value for run in world.runs("a")] == ["succeeded", "succeeded"], [
+        (run.status.value, run.skip_reason, run.spec.workspace) for run in world.runs("a")
+    ]
