@@ -82,8 +82,7 @@ class Opener:
 
     def room(self, ticket: Ticket, scope: str) -> int:
         """How many of that scope may run at once, as far as this ticket's job says."""
-        spec, run = _spec(ticket), ticket.run
-        kind = scope.partition(":")[0]
+        spec, kind = _spec(ticket), scope.partition(":")[0]
         if kind == "all":
             return self._tuning.max_running
         if kind == "workspace":
@@ -94,7 +93,7 @@ class Opener:
             return (workspace.concurrency if workspace is not None else None) or 1
         if spec.concurrency is not None and (kind == "key") == (spec.concurrency.key is not None):
             return spec.concurrency.max
-        return (run.spec if run is not None else spec).overlap.limit
+        return spec.overlap.limit
 
     async def _uncounted(self, ticket: Ticket) -> int:
         """How many deliveries of the job still run here without a row that says so: another holder has ended their runs."""

@@ -6,11 +6,12 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from cronpad_core.control.apply import Declared, apply
-from cronpad_core.domain.errors import LockHeldError, NotFoundError
+from cronpad_core.domain.errors import CronpadError, LockHeldError, NotFoundError
 from cronpad_core.domain.job import Job
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.run import Attempt, AttemptStatus, Run, RunStatus
 from cronpad_core.ports.asked import PendingRequest
+from cronpad_core.ports.history import EndRequest
 from cronpad_core.ports.queue import Entry
 from cronpad_core.runtime.lifecycle import Runner
 
@@ -124,7 +125,27 @@ async def _walk(runner: Runner, occurrence: Occurrence) -> None:
         run = await runner.storage.history.run(occurrence.key)
         if run is not None and (run.status.terminal or run.status is RunStatus.RETRYING):
             return
+        if run is not None and len(engine.line.holds):
+            await _refuse(runner, run)
         await runner.clock.sleep(50)
+
+
+async def _refuse(runner: Runner, run: Run) -> None:
+    """Nothing else of the state is run, so what keeps this run waiting would keep it for ever."""
+    request = EndRequest(
+        key=run.key,
+        was=run.status,
+        attempt=run.attempt,
+        fence=max(run.fence, (runner.engine.authority.term or 0) << 32),
+        status=RunStatus.CANCELLED,
+        reason="other runs were in the way",
+        now_ms=runner.clock.wall_ms(),
+    )
+    await runner.storage.history.end(request)
+    raise CronpadError(
+        f'"{run.spec.name}" was not run: runs that an earlier runner left open are in its way',
+        hint="'cronpad run' on this state finishes them; without --state the job runs on its own",
+    )
 
 
 async def _keep(runner: Runner) -> None:

@@ -125,3 +125,17 @@ def test_a_run_that_kills_its_runner_is_poisoned(stage: Stage) -> None:
     runner.stop()
     assert {line.run_id for line in stage.witness() if line.runner == 5}.isdisjoint({bad})
     assert audit(stage) == []
+
+
+def test_once_says_what_is_in_its_way(stage: Stage) -> None:
+    """A run that an earlier runner left open fills a cap: nobody would ever end it, so --once ends, and its run with it."""
+    cap = {"key": "shared", "max": 1}
+    command = f"{stage.line('left')}; exec sleep 600"
+    stage.declare(stage.job("left", command=command, concurrency=cap), stage.job("b", "0 0 1 1 *", concurrency=cap))
+    runner = stage.start().active()
+    stage.sees("left")
+    runner.kill()
+    done = stage.call("run", stage.file, "--state", stage.state, "--once", "b")
+    assert done.code == 1 and "in its way" in done.err, done
+    assert stage.witness("b") == []
+    assert [status for status in stage.statuses().values() if status == "cancelled"] == ["cancelled"]
