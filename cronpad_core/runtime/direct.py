@@ -57,7 +57,6 @@ class DirectState:
             emit=lambda event: None,
         )
         self._keeper: asyncio.Task[None] | None = None
-        self._looked_ms: Millis | None = None
 
     async def __aenter__(self) -> DirectState:
         if self._url.startswith("memory:"):
@@ -82,14 +81,8 @@ class DirectState:
     async def take(self) -> bool:
         """One try to take the lock, which is then kept until the end; false where another process holds it.
 
-        Brings the state to the present schema, unless it was opened with ``prepared=False``. Called sooner than a look of the
-        dispatcher lock after the last one, it is false without a look.
+        Brings the state to the present schema, unless it was opened with ``prepared=False``.
         """
-        # Looks are counted, not time: more of them in the same time would take a lock that its holder is about to renew.
-        now_ms = self._clock.boot_ms()
-        if self._looked_ms is not None and now_ms - self._looked_ms < self._tuning.look_ms:
-            return False
-        self._looked_ms = now_ms
         if not await self._dispatcher.try_take():
             return False
         self._keeper = asyncio.ensure_future(self._keep())
