@@ -39,7 +39,9 @@ def seconds(keys: Iterable[RunKey]) -> list[int]:
 
 def spans(world: World, *names: str) -> list[tuple[int, int]]:
     """From when to when attempts of these jobs were running, by their rows; of those that have ended."""
-    attempts = [one for name in names for run in world.runs(name) for one in world.state.history.attempts.get(run.id, {}).values()]
+    attempts = [
+        one for name in names for run in world.runs(name) for one in world.state.history.attempts.get(run.id, {}).values()
+    ]
     return sorted((one.opened_at_ms, one.finished_at_ms) for one in attempts if one.finished_at_ms is not None)
 
 
@@ -64,14 +66,13 @@ async def killed_while_one_waits(world: World) -> None:
     await world.run(59_700)
 
 
-@pytest.mark.parametrize(
-    "rule", [OverlapRule(policy=OverlapPolicy.QUEUE_ONE), QUEUE_ALL], ids=lambda rule: rule.policy.value
-)
+@pytest.mark.parametrize("rule", [OverlapRule(policy=OverlapPolicy.QUEUE_ONE), QUEUE_ALL], ids=lambda rule: rule.policy.value)
 def test_who_waits_keeps_its_turn_over_a_kill(rule: OverlapRule) -> None:
     """The run that was running is delivered again, those that waited follow in the order of their slots, and none is lost."""
     world = play(killed_while_one_waits, declare("a", "every 10s", overlap=rule, timeout_ms=60_000))
     delivered = seconds(one.key for one in world.sent("a"))
-    assert delivered == sorted(delivered) and delivered[:3] == [10, 20, 30]
+    assert delivered == sorted(delivered)
+    assert delivered[:3] == ([10, 20, 30] if rule is QUEUE_ALL else [10, 20, 40]), "one may wait, or all"
     assert [sent.delivery.redelivery for sent in world.sent("a")][:3] == [0, 1, 0]
     assert at_once(world, "a") == 1
     skipped = {run.skip_reason for run in of(world, "a", RunStatus.SKIPPED)}
@@ -159,7 +160,7 @@ def test_runs_that_are_asked_for_obey_the_overlap_rule() -> None:
     assert (asked["beside"].opened_at_ms or 0) < START + 11_000
     assert (asked["after"].opened_at_ms or 0) >= scheduled.key.scheduled_at_ms + 8_000
     back = [run for run in world.runs("a") if run.key.trigger is Trigger.BACKFILL]
-    assert [run.status for run in back] == [RunStatus.SUCCEEDED] * len(back) and len(back) == 5
+    assert [run.status for run in back] == [RunStatus.SUCCEEDED] * len(back) and len(back) == 6
     opened = [run.opened_at_ms or 0 for run in back]
     assert opened == sorted(opened)
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, MetaData, StaticPool, create_engine
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError
 
 __all__ = ["CronpadSQLite", "begin", "create_tables"]
 
@@ -26,13 +27,19 @@ class CronpadSQLite(SQLiteDialect_pysqlite):
 
 @contextmanager
 def begin(db: sqlite3.Connection) -> Iterator[Connection]:
-    """One immediate transaction on ``db``, DDL included; the connection itself stays open and ours."""
+    """One immediate transaction on ``db``, DDL included; the connection itself stays open and ours.
+
+    Raises SQLite's own errors: callers know what a full disk is by those.
+    """
     registry.register("sqlite.cronpad", __name__, "CronpadSQLite")
     engine = create_engine(
         "sqlite+cronpad://", creator=lambda: db, poolclass=StaticPool, pool_reset_on_return=None, skip_autocommit_rollback=True
     )
-    with engine.connect() as connection, connection.begin():
-        yield connection
+    try:
+        with engine.connect() as connection, connection.begin():
+            yield connection
+    except DBAPIError as error:
+        raise (error.orig if isinstance(error.orig, sqlite3.Error) else error) from error
 
 
 def create_tables(db: sqlite3.Connection, metadata: MetaData, *, mark: int, version: int) -> None:

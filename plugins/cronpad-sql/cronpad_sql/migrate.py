@@ -16,7 +16,10 @@ HEAD = {FileKind.CONTROL: 2, FileKind.HISTORY: 2}
 
 
 def migrate(db: sqlite3.Connection, kind: FileKind) -> None:
-    """Takes all missing steps and sets the new version number in one immediate transaction; a failure leaves nothing."""
+    """Takes all missing steps and sets the new version number in one immediate transaction; a failure leaves nothing.
+
+    Raises ``sqlite3.Error``.
+    """
     # Alembic and SQLAlchemy cost a third of a second, which a start that finds the present schema does not pay.
     from alembic import command
     from alembic.config import Config

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 
-from cronpad_core.api import TermRecord, TermRefusedError
+from cronpad_core.api import StoreBusyError, TermRecord, TermRefusedError
+from cronpad_sql.files import FileKind
 from cronpad_sql.lane import Lane
+from cronpad_sql.migrate import HEAD
 from cronpad_sql.reader import Reader
 
 __all__ = ["CREATE", "SqliteTerms", "require_term"]
@@ -24,6 +26,18 @@ def read_term(db: sqlite3.Connection) -> TermRecord:
     return TermRecord() if row is None else TermRecord(term=row[0], holder=row[1], released=bool(row[2]))
 
 
+def _known_term(db: sqlite3.Connection) -> TermRecord:
+    """The record, under a schema that we know: whoever stood by while a newer version brought the state up to date goes on so."""
+    kind = FileKind(db.execute("PRAGMA application_id").fetchone()[0])
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > HEAD[kind]:
+        raise StoreBusyError(
+            f"{kind.name.lower()} has schema {version} by now and this cronpad knows schemas up to {HEAD[kind]}: it is outdated "
+            "and only stands by; start it again with the version that wrote the state"
+        )
+    return read_term(db)
+
+
 def require_term(db: sqlite3.Connection, term: int) -> None:
     """Raises ``TermRefusedError`` unless this is the stored term."""
     row = db.execute(_READ).fetchone()
@@ -40,8 +54,8 @@ class SqliteTerms:
         self._reader = reader
 
     async def read_term(self) -> TermRecord:
-        """The record of the holder."""
-        return await self._reader.run(read_term)
+        """The record of the holder. Raises ``StoreBusyError`` where the file has a newer schema than ours."""
+        return await self._reader.run(_known_term)
 
     async def swap_term(self, expected: TermRecord, new: TermRecord) -> bool:
         """Writes ``new`` where the whole record is ``expected``. (C1)"""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from office import Failing, Office, declared
 
+from cronpad_core.control.apply import Declared
 from cronpad_core.control.refit import refit
 from cronpad_core.domain.errors import StoreBusyError, TermRefusedError
 from cronpad_core.domain.job import Job, JobStatus, Replay, ScheduleSpec
@@ -114,16 +115,17 @@ def test_a_catch_up_under_way_goes_by_the_new_rules_too(town: Office, city: Any)
     town.work(AUTUMN + DAY)
     old = town.job()
     assert old.next_run_at_ms is not None
-    first, last = old.next_run_at_ms + DAY, old.next_run_at_ms + 2 * DAY
+    first, last = old.next_run_at_ms, old.next_run_at_ms + 2 * DAY
     town.now = last + HOUR
     advance(town, old, to_ms=first, replay=Replay(until_ms=last, then_ms=last + DAY))
-    town.run(town.history.add_ranges([missed(town, old, old.next_run_at_ms)], term=7))
     [moved] = updates(town, city)
     assert (moved.replay, moved.next_run_at_ms) == (None, last + DAY - HOUR)
     put(town)
     town.work(AUTUMN + 8 * DAY)
     assert local_hours(town, 3) == {5}
     assert town.findings() == []
+    dropped = town.run(town.history.ranges(moved.id))
+    assert [(one.kind.value, one.count) for one in dropped] == [("dropped", 3)]
 
 
 def test_a_catch_up_that_ends_at_no_fire_any_more(town: Office, city: Any) -> None:
@@ -144,20 +146,8 @@ def test_a_catch_up_that_ends_at_no_fire_any_more(town: Office, city: Any) -> No
 def advance(office: Office, job: Job, *, to_ms: int, replay: Replay) -> None:
     """Moves a job as a decision does."""
     assert job.next_run_at_ms is not None
-    move = Move(
-        job_id=job.id, version=1, clock_epoch=0, from_ms=job.next_run_at_ms, to_ms=to_ms, replay=replay, term=7
-    )
+    move = Move(job_id=job.id, version=1, clock_epoch=0, from_ms=job.next_run_at_ms, to_ms=to_ms, replay=replay, term=7)
     office.run(office.catalog.move([move]))
-
-
-def missed(office: Office, job: Job, at_ms: int) -> Any:
-    """The range row of one missed slot."""
-    from cronpad_core.domain.ledger import RangeKind, SlotRange
-    from cronpad_core.ports.history import RangeRequest
-
-    schedule = office.schedules(job.id, 1, job.spec.schedule)
-    row = SlotRange(job_id=job.id, version=1, kind=RangeKind.MISSED, first_ms=at_ms, last_ms=at_ms, count=0)
-    return RangeRequest(range=row, slots=lambda a, b: schedule.count_between_ms(a - 1, b))
 
 
 def test_who_is_paused_or_gone_is_left_alone(town: Office, city: Any) -> None:
@@ -228,8 +218,6 @@ def test_an_edit_is_made_by_the_rules_of_its_time(town: Office, city: Any) -> No
     """A version keeps its number of slots in the ledger: what ended before the update is left as it was."""
     town.work(AUTUMN + DAY)
     spec = replace(town.job().spec, schedule=ScheduleSpec(texts=("0 6 * * *",), timezone=city.name))
-    from cronpad_core.control.apply import Declared
-
     town.apply(Declared(spec=spec, origin=town.job().origin))
     [moved] = updates(town, city)
     assert moved.version == 3

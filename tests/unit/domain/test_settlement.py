@@ -94,3 +94,35 @@ def test_an_interrupted_delivery_goes_on_at_the_next_start() -> None:
 def test_at_most_once(outcome: Outcome, interrupted: bool, status: RunStatus) -> None:
     """Only what is known not to have been delivered is tried again; what nobody knows is recorded as unknown."""
     assert settle(run_of(5, Guarantee.AT_MOST_ONCE), SLOT, outcome, NOW, interrupted=interrupted).run is status
+
+
+@pytest.mark.parametrize(
+    ("outcome", "attempt"),
+    [(Failed(), AttemptStatus.FAILED), (TimedOut(), AttemptStatus.TIMED_OUT), (Unknown(), AttemptStatus.UNKNOWN)],
+)
+def test_what_was_asked_to_end_is_not_tried_again(outcome: Outcome, attempt: AttemptStatus) -> None:
+    """Whatever the attempt came to meanwhile is kept, and the run ends as cancelled where it would have been tried again."""
+    for guarantee in Guarantee:
+        settled = settle(run_of(5, guarantee), SLOT, outcome, NOW, cancelled=True)
+        assert (settled.attempt, settled.retry) == (attempt, None)
+        assert settled.run is not RunStatus.RETRYING
+    assert settle(run_of(5), SLOT, outcome, NOW, cancelled=True) == Settlement(attempt=attempt, run=RunStatus.CANCELLED)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        (Delivered(), RunStatus.SUCCEEDED),
+        (Failed(retryable=False), RunStatus.FAILED),
+        (Cancelled(reason="wrong day"), RunStatus.CANCELLED),
+    ],
+)
+def test_what_had_ended_when_it_was_asked_to_end_has_ended(outcome: Outcome, status: RunStatus) -> None:
+    """A success, a failure that nothing could help, and a cancel stay what they are."""
+    assert settle(run_of(5), SLOT, outcome, NOW, cancelled=True) == settle(run_of(5), SLOT, outcome, NOW)
+    assert settle(run_of(5), SLOT, outcome, NOW, cancelled=True).run is status
+
+
+def test_the_last_attempt_fails_although_it_was_asked_to_end() -> None:
+    """Where no retry was left there is nothing that the wish could have stopped."""
+    assert settle(run_of(0), SLOT, Failed(), NOW, cancelled=True).run is RunStatus.FAILED

@@ -17,7 +17,13 @@ def held(*members: str, scope: str = "key:k", cap: int = 1) -> Holds:
 
 @pytest.mark.parametrize(
     ("cap", "delays"),
-    [(1, [250, 500, 750, 1000]), (2, [250, 250, 500, 500]), (3, [250, 250, 250, 500]), (100, [250] * 4), (0, [250, 500, 750, 1000])],
+    [
+        (1, [250, 500, 750, 1000]),
+        (2, [250, 250, 500, 500]),
+        (3, [250, 250, 250, 500]),
+        (100, [250] * 4),
+        (0, [250, 500, 750, 1000]),
+    ],
 )
 def test_each_place_has_its_delay(cap: int, delays: list[int]) -> None:
     """The k-th that waits comes up after 250 ms for each whole round of the cap before it; without a cap as with one of 1."""

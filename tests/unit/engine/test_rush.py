@@ -34,9 +34,14 @@ def test_who_waits_is_called_when_the_last_claim_is_opened() -> None:
 def test_a_claim_that_breaks_off_lets_results_go() -> None:
     """Whatever ended it: results are never left waiting for a claim that is over."""
     rush, called = Rush(), list[str]()
-    with pytest.raises(ValueError, match="broken"), rush.hour():
-        rush.after(lambda: called.append("a"))
-        raise ValueError("broken")
+
+    def broken() -> None:
+        with rush.hour():
+            rush.after(lambda: called.append("a"))
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        broken()
     assert called == ["a"] and not rush.after(lambda: None)
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from cronpad_core.domain.job import JobSpec, ScheduleSpec, SinkSpec
 from cronpad_core.domain.ids import run_id_for
+from cronpad_core.domain.job import JobSpec, ScheduleSpec, SinkSpec
 from cronpad_core.domain.limits import SlaRule
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.outcome import Delivered
@@ -33,12 +33,8 @@ def ticket(
     offset: int = 0,
 ) -> Ticket:
     """An opened ticket of the slot at DUE."""
-    spec = JobSpec(
-        name="a", schedule=ScheduleSpec(texts=("* * * * *",)), sink=SinkSpec(type="none"), sla=sla, offset_ms=offset
-    )
-    occurrence = Occurrence(
-        job_id="job_a", scheduled_at_ms=DUE + scheduled_in, attempt=attempt, job_version=1, trigger=trigger
-    )
+    spec = JobSpec(name="a", schedule=ScheduleSpec(texts=("* * * * *",)), sink=SinkSpec(type="none"), sla=sla, offset_ms=offset)
+    occurrence = Occurrence(job_id="job_a", scheduled_at_ms=DUE + scheduled_in, attempt=attempt, job_version=1, trigger=trigger)
     run = Run(
         id=run_id_for(occurrence.key),
         key=occurrence.key,
