@@ -37,6 +37,7 @@ class Loops:
         self._failed: asyncio.Future[None] | None = None
         self._sweep_at = 0
         self._claimed_at = 0
+        self._claiming = False
         self.draining = False
         self.active = asyncio.Event()
         self.state = "starting"
@@ -215,6 +216,7 @@ class Loops:
         """One claim; its lines begin. False where nothing came of it: trouble, or no trust for the moment."""
         engine = self._engine
         self._claimed_at = engine.parts.clock.boot_ms()
+        self._claiming = True
         try:
             catch = await engine.claimer.claim()
         except StoreError:
@@ -222,6 +224,8 @@ class Loops:
         except TermRefusedError:
             engine.dispatcher.lose("another process took over")
             return False
+        finally:
+            self._claiming = False
         if len(catch.tickets) == 1:
             self._spawn(engine.line.walk(catch.tickets[0]))
         elif catch.tickets:
@@ -311,14 +315,16 @@ class Loops:
 
     @property
     def idle(self) -> bool:
-        """Whether no line runs."""
-        return not self._lines
+        """Whether no line runs, and no claim is under way that would begin one."""
+        return not self._lines and not self._claiming
 
     async def lines_ended(self, timeout_s: float) -> bool:
         """Waits for all lines; answers whether they ended in time."""
         if self._lines:
             await asyncio.wait(set(self._lines), timeout=timeout_s)
-        return not self._lines
+        elif self._claiming:
+            await asyncio.sleep(timeout_s)
+        return self.idle
 
     async def abandon_lines(self) -> None:
         """Cancels what still runs, and waits for it to be gone."""

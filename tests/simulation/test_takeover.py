@@ -176,6 +176,29 @@ def test_a_stop_waits_for_what_finishes_in_time_and_starts_no_retry() -> None:
     assert [run.status for run in world.runs()] == [RunStatus.FAILED]
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_stop_that_meets_a_claim_waits_for_what_it_brought(after: bool) -> None:
+    """What a claim under way brings is delivered within the grace, not opened and left running by a runner that is gone."""
+    from cronpad_testkit.tripwire import Action, Call, sleeps
+
+    async def scenario(world: World) -> None:
+        first = world.start()
+
+        def plan(call: Call) -> Action | None:
+            if call.step == "queue.claim" and call.after is after and not first.loops.draining:
+                world.keep(first.stop(5_000))
+                return sleeps(500)
+            return None
+
+        first.plan = plan
+        await world.run(20_000)
+        assert not first.alive
+
+    world = play(scenario, declare("a", "at 2026-01-01T00:00:10Z"))
+    assert [(run.status, run.redeliveries) for run in world.runs()] == [(RunStatus.SUCCEEDED, 0)]
+    assert len(world.sent()) == 1
+
+
 def test_a_stop_that_meets_a_renewal_gives_trust_up_for_good() -> None:
     """A renewal that is answered while the lock is given back does not bring trust back beside the next holder."""
     from cronpad_testkit.tripwire import Action, Call, sleeps
