@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
-import sys
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from cronpad_core.domain.timing import JsonValue, from_ms
 from cronpad_core.host.loader import PluginHost
 from cronpad_core.host.missing import missing_packages
 from cronpad_core.runtime.init import become_init
+from cronpad_core.runtime.interpreter import settle_interpreter
 from cronpad_core.runtime.lifecycle import Runner, RunnerOptions
 from cronpad_core.runtime.once import run_once
 from cronpad_core.runtime.schedules import read_schedule
@@ -194,7 +193,7 @@ def serve(session: Session, *, stand_by: bool, exit_when_idle: bool) -> int:
     code = become_init()
     if code is not None:
         return code
-    _settle_interpreter()
+    settle_interpreter()
     view = RunView(session.invocation, session.out)
 
     async def go() -> int:
@@ -204,15 +203,6 @@ def serve(session: Session, *, stand_by: bool, exit_when_idle: bool) -> int:
         return await runner.run()
 
     return _run(go())
-
-
-def _settle_interpreter() -> None:
-    """Spares the collector what lives as long as the process: in a backlog it cost a quarter of the processor time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-    # The files' threads and the loop take turns at the interpreter: with the usual 5 ms each of a start's steps may wait so long.
-    sys.setswitchinterval(0.0005)
 
 
 def _run(main: Coroutine[object, object, int]) -> int:

@@ -6,7 +6,7 @@ Every store reads the same snapshot, calls :func:`decide_open` and writes what i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 from cronpad_core.domain.ids import run_id_for
@@ -17,6 +17,7 @@ from cronpad_core.domain.overlap import OverlapPolicy
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.run import Run, RunStatus, SkipReason
 from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.values import value
 
 __all__ = ["OpenDecision", "OpenKind", "OpenRequest", "OpenSnapshot", "decide_open", "term_of"]
 
@@ -40,7 +41,7 @@ class OpenKind(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OpenRequest:
     """One claimed entry that asks to be opened.
 
@@ -65,7 +66,7 @@ class OpenRequest:
     patient: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OpenSnapshot:
     """What the store sees in the transaction.
 
@@ -85,7 +86,7 @@ class OpenSnapshot:
     used: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OpenDecision:
     """``write`` is the run row to store (insert or replace), if any; ``kind`` the answer to the caller.
 
@@ -215,6 +216,8 @@ def _decide_fresh(request: OpenRequest, seen: OpenSnapshot, run: Run | None) -> 
 
 def _full(request: OpenRequest, seen: OpenSnapshot) -> str | None:
     """The first cap without room."""
+    if not request.limits:
+        return None
     return next((one.scope for one in request.limits if seen.running_in.get(one.scope, 0) >= one.max), None)
 
 

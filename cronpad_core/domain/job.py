@@ -14,6 +14,7 @@ from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryRule
 from cronpad_core.domain.timing import HOUR, MINUTE, JsonValue, Millis
+from cronpad_core.domain.values import value
 
 __all__ = [
     "Guarantee",
@@ -154,7 +155,7 @@ class Replay:
     then_ms: Millis | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Job:
     """A stored job. ``version`` grows with each change of the spec; ``next_run_at_ms`` is the slot that is due next.
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from cronpad_core.domain.errors import MalformedMemberError
 from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.values import value
 
 __all__ = ["Occurrence", "RunKey", "Trigger"]
 
@@ -32,7 +33,7 @@ class RunKey:
     trigger: Trigger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Occurrence:
     """``{job_id}|{scheduled_at_ms}|{attempt}|{job_version}|{trigger}``; attempt 0 is the first try.
 

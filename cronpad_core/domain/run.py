@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from cronpad_core.domain.job import JobSpec
@@ -11,6 +11,7 @@ from cronpad_core.domain.occurrence import Occurrence, RunKey
 from cronpad_core.domain.outcome import StreamCapture
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.timing import JsonValue, Millis
+from cronpad_core.domain.values import value
 
 __all__ = ["MOVES", "Attempt", "AttemptStatus", "Run", "RunStatus", "SkipReason", "next_entry"]
 
@@ -71,7 +72,7 @@ class SkipReason(StrEnum):
     PLUGIN_UNAVAILABLE = "plugin_unavailable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Run:
     """One run as stored. ``spec`` is the settings snapshot that it started with and finishes with.
 
@@ -102,7 +103,7 @@ class Run:
     token: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Attempt:
     """One delivery as stored, keyed ``(run_id, attempt, fence)``.
 

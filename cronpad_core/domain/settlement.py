@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
 
 from cronpad_core.domain.job import Guarantee
@@ -11,11 +10,12 @@ from cronpad_core.domain.outcome import Cancelled, Delivered, Failed, Outcome, T
 from cronpad_core.domain.retry import RetryPlan, retry_delay_ms
 from cronpad_core.domain.run import AttemptStatus, Run, RunStatus
 from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.values import value
 
 __all__ = ["Settlement", "settle"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Settlement:
     """How an attempt ended and what follows for its run."""
 

@@ -109,13 +109,13 @@ class Gate:
             late = is_late(ticket, job, self._start_at(occurrence, job, schedule), now, self._tuning)
         except Exception:  # whatever it is, the entry meets it again on its own, where it is told of
             return None
-        return None if late else replace(ticket, job=job, judged_at_ms=now)
+        return None if late else ticket.judged(job, now)
 
     async def judge(self, ticket: Ticket) -> tuple[Verdict, Ticket]:
         """The verdict over this entry. Raises ``ScheduleError`` where the job's schedule cannot be read any more."""
         occurrence, judged_at = ticket.occurrence, self._clock.wall_ms()
         job = await self.job(occurrence)
-        ticket = replace(ticket, job=job, judged_at_ms=judged_at)
+        ticket = ticket.judged(job, judged_at)
         if occurrence.is_slot and job is not None and not is_stale(occurrence, job):
             # Read before anything is opened: a job that cannot be moved on must not begin a run.
             schedule = self._schedules(job.id, job.version, job.spec.schedule)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from cronpad_core.domain.admission import OpenDecision, OpenKind, OpenRequest
 from cronpad_core.domain.events import QuotaExceeded, RunEnded, RunSkipped
 from cronpad_core.domain.job import JobSpec
 from cronpad_core.domain.limits import Workspace, limits_of, month_of
-from cronpad_core.domain.run import Run, RunStatus, SkipReason
+from cronpad_core.domain.run import RunStatus, SkipReason
+from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.job_cache import JobCache
 from cronpad_core.engine.patience import Emit, Patience
@@ -51,23 +51,24 @@ class Opener:
 
     async def open(self, tickets: Sequence[Ticket]) -> list[tuple[OpenDecision, Ticket]]:
         """Opens the tickets' runs in one transaction, in order, or says of each why not."""
-        requests = [self._request(one, await self._uncounted(one), await self._workspace(one)) for one in tickets]
+        found = [(one, await self._uncounted(one), await self._workspace(one)) for one in tickets]
+        now = self._clock.wall_ms()
+        requests = [self._request(*one, now) for one in found]
         decisions = await self._patience.insist("history", lambda: self._history.open_runs(requests))
         return [self._opened(*one) for one in zip(tickets, requests, decisions, strict=True)]
 
     def _opened(self, ticket: Ticket, request: OpenRequest, decision: OpenDecision) -> tuple[OpenDecision, Ticket]:
         run = decision.run
         if decision.kind is not OpenKind.OPENED or decision.over_quota:
-            self._tell(ticket, request, decision, run)
+            self._tell(ticket, request, decision)
         elif run is not None:
             ticket.holding.run_id = run.id
         if decision.replaces is not None:
             self._holdings.tell_others(ticket.occurrence, decision.replaces, "a later run takes its place")
-        opened = replace(ticket, run=run, opened_at_ms=request.now_ms, redelivery=decision.redelivery)
-        return decision, opened
+        return decision, ticket.opened(run, request.now_ms, redelivery=decision.redelivery)
 
-    def _tell(self, ticket: Ticket, request: OpenRequest, decision: OpenDecision, run: Run | None) -> None:
-        occurrence = ticket.occurrence
+    def _tell(self, ticket: Ticket, request: OpenRequest, decision: OpenDecision) -> None:
+        occurrence, run = ticket.occurrence, decision.run
         if run is None:
             return
         if decision.kind is OpenKind.SKIPPED and run.skip_reason is not None:
@@ -110,22 +111,21 @@ class Opener:
         except KeyError:
             return await self._patience.insist("control", partial(self._catalog.workspace, name))
 
-    def _request(self, ticket: Ticket, local_others: int, workspace: Workspace | None) -> OpenRequest:
+    def _request(self, ticket: Ticket, local_others: int, workspace: Workspace | None, now_ms: Millis) -> OpenRequest:
         spec = _spec(ticket)
         most = self._tuning.max_running or None
-        limited = most is not None or workspace is not None or spec.concurrency is not None
         return OpenRequest(
             occurrence=ticket.occurrence,
             spec=spec,
             fence=ticket.holding.fence,
-            now_ms=self._clock.wall_ms(),
+            now_ms=now_ms,
             due_at_ms=ticket.due_at_ms,
             claimed_at_ms=ticket.claimed_at_ms,
             held_since_ms=ticket.held_since_ms,
             local_others=local_others,
             max_redeliveries=self._tuning.max_redeliveries,
             skip=self._skip(spec, workspace),
-            limits=limits_of(ticket.occurrence.job_id, spec.concurrency, workspace, most) if limited else (),
+            limits=limits_of(ticket.occurrence.job_id, spec.concurrency, workspace, most),
             quota=workspace.quota if workspace is not None else None,
             patient=ticket.replayed,
         )

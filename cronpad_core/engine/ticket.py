@@ -23,13 +23,14 @@ from cronpad_core.domain.outcome import Outcome
 from cronpad_core.domain.run import Run
 from cronpad_core.domain.settlement import Settlement
 from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.values import value
 from cronpad_core.ports.queue import Lease
 from cronpad_core.ports.sink import CancelSignal
 
 __all__ = ["Holding", "Holdings", "Result", "Ticket"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Ticket:
     """One claimed entry on its way. ``job`` is set by the gate, as it stood at ``judged_at_ms``; ``run`` by the opening, or by the
     gate where it has a row already.
@@ -47,6 +48,36 @@ class Ticket:
     run: Run | None = None
     opened_at_ms: Millis = 0
     redelivery: bool = False
+
+    def judged(self, job: Job | None, at_ms: Millis) -> Ticket:
+        """The ticket with its job as it stood then. As ``replace``, which takes five times as long."""
+        return Ticket(
+            occurrence=self.occurrence,
+            holding=self.holding,
+            due_at_ms=self.due_at_ms,
+            claimed_at_ms=self.claimed_at_ms,
+            held_since_ms=self.held_since_ms,
+            job=job,
+            judged_at_ms=at_ms,
+            run=self.run,
+            opened_at_ms=self.opened_at_ms,
+            redelivery=self.redelivery,
+        )
+
+    def opened(self, run: Run | None, at_ms: Millis, *, redelivery: bool) -> Ticket:
+        """The ticket with what its opening made of it. As ``replace``."""
+        return Ticket(
+            occurrence=self.occurrence,
+            holding=self.holding,
+            due_at_ms=self.due_at_ms,
+            claimed_at_ms=self.claimed_at_ms,
+            held_since_ms=self.held_since_ms,
+            job=self.job,
+            judged_at_ms=self.judged_at_ms,
+            run=run,
+            opened_at_ms=at_ms,
+            redelivery=redelivery,
+        )
 
     @property
     def replayed(self) -> bool:
@@ -161,6 +192,8 @@ class Holdings:
 
     def strays(self, occurrence: Occurrence) -> list[Holding]:
         """Deliveries of other runs of the same job that run here, perhaps for nobody: their lease is lost, or of an old term."""
+        if not self._strays:
+            return []
         return [
             holding
             for holding in self._strays
@@ -171,7 +204,7 @@ class Holdings:
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Result:
     """A delivery that has ended: what the sink said, when it was called and when it answered (wall), and what follows."""
 

@@ -26,6 +26,7 @@ from cronpad_core.domain.dispatch import TermRecord
 from cronpad_core.domain.job import Job, JobStatus, JobVersion, Replay
 from cronpad_core.domain.limits import Workspace
 from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.values import value
 
 __all__ = ["CatalogStore", "JobWrite", "Move", "MoveAnswer", "MoveKind", "StaleWriteError", "TermStore"]
 
@@ -49,7 +50,7 @@ class JobWrite:
     amends: tuple[JobVersion, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Move:
     """Moves a job's next run from ``from_ms`` to ``to_ms`` (``None``: never again), setting ``replay``."""
 
@@ -70,7 +71,7 @@ class MoveKind(StrEnum):
     CHANGED = "changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MoveAnswer:
     """``job`` is the job as stored after the call (``None`` where there is none)."""
 

@@ -34,6 +34,7 @@ from cronpad_core.domain.occurrence import RunKey
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.run import Attempt, Run, RunStatus
 from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.values import value
 from cronpad_core.ports.asked import AskedRuns
 from cronpad_core.ports.catalog import TermStore
 from cronpad_core.ports.keeping import Keeping, SlotCounter
@@ -41,7 +42,7 @@ from cronpad_core.ports.keeping import Keeping, SlotCounter
 __all__ = ["EndRequest", "HistoryStore", "RangeRequest", "RecordAnswer", "RecordKind", "RecordRequest", "SlotCounter"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RecordRequest:
     """The result of one attempt.
 
@@ -63,7 +64,7 @@ class RecordKind(StrEnum):
     STALE = "stale"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RecordAnswer:
     """``retry`` is the plan as stored, where the run is retrying after this attempt."""
 

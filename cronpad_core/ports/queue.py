@@ -36,11 +36,12 @@ from typing import Protocol
 
 from cronpad_core.domain.dispatch import LockRow, QueueLook
 from cronpad_core.domain.timing import Millis
+from cronpad_core.domain.values import value
 
 __all__ = ["Claimed", "Entry", "Lease", "LeaseState", "QueueCounts", "QueueStore", "QueuedEntry"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Entry:
     """A member and when it is due (wall)."""
 
@@ -48,7 +49,7 @@ class Entry:
     at_ms: Millis
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Claimed:
     """An entry that is now ours. ``due_at_ms`` is when it was due; ``held_since_ms`` since when a limit had kept it waiting."""
 
@@ -58,7 +59,7 @@ class Claimed:
     held_since_ms: Millis | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Lease:
     """A claimed entry as its holder names it."""
 

@@ -55,6 +55,42 @@ _TOGETHER = 64
 Spawn = Callable[[Coroutine[object, object, None]], None]
 
 
+class _Moving:
+    """Steps 3 and 4 of all that one claim opened, beside the deliveries and after the last of them has begun."""
+
+    def __init__(self, advancer: Advancer) -> None:
+        self._advancer = advancer
+        self._tickets: list[Ticket] = []
+        self._moving: asyncio.Task[None] | None = None
+        self._moved: list[bool] | None = None
+        self._over = asyncio.Event()
+
+    def add(self, ticket: Ticket) -> Callable[[], Awaitable[bool]]:
+        """Adds a ticket; the answer waits until its job was moved on, by itself where that broke off for all."""
+        self._tickets.append(ticket)
+        return partial(self._answer, ticket, len(self._tickets) - 1)
+
+    def begin(self) -> None:
+        """Moves them on; no ticket is added after this."""
+        if self._tickets:
+            self._moving = asyncio.ensure_future(self._move())
+
+    async def _move(self) -> None:
+        slots = [(one.occurrence, one.job) for one in self._tickets if one.job is not None]
+        try:
+            self._moved = await self._advancer.advance_all(slots, self._tickets[0].holding.term)
+        except Exception:  # whatever it is about one of them is found when each is moved alone
+            self._moved = None
+        finally:
+            self._over.set()
+
+    async def _answer(self, ticket: Ticket, index: int) -> bool:
+        await self._over.wait()
+        if self._moved is not None:
+            return self._moved[index]
+        return await self._advancer.advance(ticket.occurrence, ticket.job, ticket.holding.term)
+
+
 @dataclass(slots=True, kw_only=True)
 class Line:
     """Walks tickets. Every ticket ends with its entry acknowledged, given back, or left to a later holder."""
@@ -80,13 +116,19 @@ class Line:
     async def begin(self, tickets: Sequence[Ticket], spawn: Spawn) -> None:
         """Walks what one claim brought: what goes the usual way shares its transactions; from the delivery on each is alone.
 
-        A few dozen at a time, so that the first are delivered while the rows of the others are written.
+        A few dozen at a time, so that the first are delivered while the rows of the others are written. With ``delivery = "fast"``
+        their jobs are moved on once all have begun.
         """
-        with self.rush.hour():
-            for first in range(0, len(tickets), _TOGETHER):
-                await self._begin(tickets[first : first + _TOGETHER], spawn)
+        moving = _Moving(self.advancer) if self.fast else None
+        try:
+            with self.rush.hour():
+                for first in range(0, len(tickets), _TOGETHER):
+                    await self._begin(tickets[first : first + _TOGETHER], spawn, moving)
+        finally:
+            if moving is not None:
+                moving.begin()
 
-    async def _begin(self, tickets: Sequence[Ticket], spawn: Spawn) -> None:
+    async def _begin(self, tickets: Sequence[Ticket], spawn: Spawn, moving: _Moving | None) -> None:
         usual = await self._sort_out(tickets, spawn)
         if not usual:
             return
@@ -106,7 +148,11 @@ class Line:
                 going.append(ticket)
             else:
                 spawn(self._guard(ticket, partial(self._go_on, decision, ticket)))
-        await self._advance_all(going, spawn)
+        if moving is None:
+            await self._advance_all(going, spawn)
+            return
+        for ticket in going:
+            spawn(self._guard(ticket, partial(self._send, ticket, moving.add(ticket))))
 
     async def _sort_out(self, tickets: Sequence[Ticket], spawn: Spawn) -> list[Ticket]:
         """The tickets that go the usual way, with their jobs; each of the others begins its walk."""
@@ -145,11 +191,6 @@ class Line:
         if not going:
             return
         slots = [(ticket.occurrence, ticket.job) for ticket in going if ticket.job is not None]
-        if self.fast:
-            beside = asyncio.ensure_future(self.advancer.advance_all(slots, going[0].holding.term))
-            for index, ticket in enumerate(going):
-                spawn(self._guard(ticket, partial(self._send, ticket, partial(self._advanced, ticket, beside, index))))
-            return
         try:
             advanced = await self.advancer.advance_all(slots, going[0].holding.term)
         except asyncio.CancelledError:
@@ -269,15 +310,6 @@ class Line:
             self.emit(RunHeld(occurrence=occurrence, job_name=job.spec.name, scope=scope, waiting=waiting))
         delay = self.holds.hold(occurrence.member, scope, self.opener.room(ticket, scope))
         await self.settle.release(ticket, delay_ms=delay, held=True)
-
-    async def _advanced(self, ticket: Ticket, together: asyncio.Future[list[bool]], index: int) -> bool:
-        """Whether the ticket's job was moved on with the others of its claim; by itself where that broke off."""
-        try:
-            return (await asyncio.shield(together))[index]
-        except asyncio.CancelledError:
-            raise
-        except Exception:  # whatever it is about one of them is found when each is moved alone
-            return await self.advancer.advance(ticket.occurrence, ticket.job, ticket.holding.term)
 
     async def _deliver(self, ticket: Ticket) -> None:
         occurrence, holding = ticket.occurrence, ticket.holding

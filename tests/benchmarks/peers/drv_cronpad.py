@@ -39,6 +39,7 @@ from cronpad_core.ports.catalog import JobWrite
 from cronpad_core.runtime.clock import SystemClock
 from cronpad_core.runtime.compose import Parts, compose
 from cronpad_core.runtime.identity import ProcessIdentity
+from cronpad_core.runtime.interpreter import settle_interpreter
 from cronpad_core.runtime.loops import Loops
 from cronpad_core.runtime.schedules import ScheduleBook
 from cronpad_sql.storage import SqliteStorage
@@ -275,5 +276,5 @@ async def drain(directory: Path, a: Any, b: Any, inner: Sinks, sink: SinkSpec, t
 
 
 if __name__ == "__main__":
-    sys.setswitchinterval(0.0005)  # as `cronpad run` does
+    settle_interpreter()  # as `cronpad run` does
     asyncio.run(main())
