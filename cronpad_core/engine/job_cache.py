@@ -20,7 +20,8 @@ class JobCache:
 
     Every write and move passes here and renews what is remembered; :meth:`forget` is called with each taking of the lock, since
     another process may have written before. An old answer would lose slots: an entry that its job does not wait for is dropped.
-    So nothing is remembered of calls for one job that overlap, in whatever order their answers come.
+    So nothing is remembered of calls for one job that overlap, in whatever order their answers come. Pages of jobs, as a sweep
+    reads them, fill what has room: else the first fires after a start would all be asked for one by one.
     """
 
     def __init__(self, catalog: CatalogStore, size: int = 50_000) -> None:
@@ -29,16 +30,20 @@ class JobCache:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._calls: dict[str, int] = {}
         self._doubtful: set[str] = set()
+        self._pages: list[set[str]] = []
         self._workspaces: dict[str, Workspace | None] = {}
 
     def forget(self) -> None:
         """Forgets everything, and what is being asked at the moment."""
         self._jobs.clear()
         self._doubtful.update(self._calls)
+        self._pages = []
         self._workspaces = {}
 
     def _begin(self, job_id: str) -> None:
         self._jobs.pop(job_id, None)
+        for touched in self._pages:
+            touched.add(job_id)
         if job_id in self._calls:
             self._doubtful.add(job_id)
         self._calls[job_id] = self._calls.get(job_id, 0) + 1
@@ -125,7 +130,23 @@ class JobCache:
 
     async def jobs(self, *, statuses: Collection[JobStatus] | None = None, after: str = "", limit: int = 1_000) -> list[Job]:
         """A page of jobs, from the store."""
-        return await self._catalog.jobs(statuses=statuses, after=after, limit=limit)
+        touched = set(self._calls)
+        self._pages.append(touched)
+        try:
+            page = await self._catalog.jobs(statuses=statuses, after=after, limit=limit)
+            if any(one is touched for one in self._pages):  # not forgotten meanwhile
+                self._fill(page, touched)
+        finally:
+            self._pages = [one for one in self._pages if one is not touched]
+        return page
+
+    def _fill(self, page: Sequence[Job], touched: Collection[str]) -> None:
+        """Remembers what nobody asked for meanwhile; nothing that is remembered gives way to it."""
+        for job in page:
+            if len(self._jobs) >= self._size:
+                return
+            if job.id not in touched:
+                self._jobs.setdefault(job.id, job)
 
     async def jobs_named(self, name: str) -> list[Job]:
         """All jobs of a name, from the store."""

@@ -27,7 +27,7 @@ class CancelSignal:
     def __init__(self, listener: Callable[[str], None] | None = None) -> None:
         self.stage: str | None = None
         self.reason = ""
-        self._event = asyncio.Event()
+        self._event: asyncio.Event | None = None  # few deliveries wait for it
         self._listener = listener
 
     def ask(self, stage: str, reason: str) -> None:
@@ -35,15 +35,21 @@ class CancelSignal:
         if self.stage == "kill" or stage == self.stage:
             return
         self.stage, self.reason = stage, reason
-        self._event.set()
+        self._asked().set()
         if self._listener is not None:
             self._listener(stage)
 
     async def wait(self) -> str:
         """Returns the next stage that is asked for; called again, it waits for a higher one."""
-        await self._event.wait()
-        self._event.clear()
+        event = self._asked()
+        await event.wait()
+        event.clear()
         return self.stage or "stop"
+
+    def _asked(self) -> asyncio.Event:
+        if self._event is None:
+            self._event = asyncio.Event()
+        return self._event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

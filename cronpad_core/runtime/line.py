@@ -50,7 +50,7 @@ from cronpad_core.ports.history import RecordKind
 __all__ = ["Line"]
 
 _PAST = "past"
-_TOGETHER = 64
+_TOGETHER = 100
 
 Spawn = Callable[[Coroutine[object, object, None]], None]
 

@@ -302,7 +302,7 @@ class Loops:
             await guarded()
 
     def _spawn(self, walk: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(walk)
+        task = asyncio.get_running_loop().create_task(walk)
         self._lines.add(task)
         task.add_done_callback(self._ended)
 

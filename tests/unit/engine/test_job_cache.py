@@ -152,11 +152,12 @@ def test_an_answer_from_before_a_change_is_not_remembered(change: str) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["read", "move", "write", "step", "step", "step", "forget"]), st.integers(0, 3)), max_size=40
+        st.tuples(st.sampled_from(["read", "page", "move", "write", "step", "step", "step", "forget"]), st.integers(0, 3)),
+        max_size=40,
     )
 )
 def test_whatever_overlaps_no_old_answer_stays(plan: list[tuple[str, int]]) -> None:
-    """However reads, moves and writes of one job overlap: when all have ended, the cache answers what the store holds."""
+    """However reads, pages, moves and writes of one job overlap: when all have ended, the cache answers what the store holds."""
 
     async def main() -> None:
         store = Held()
@@ -166,6 +167,8 @@ def test_whatever_overlaps_no_old_answer_stays(plan: list[tuple[str, int]]) -> N
             job = store.data.jobs["job_a"]
             if what == "read":
                 calls.append(asyncio.ensure_future(cache.job("job_a")))
+            elif what == "page":
+                calls.append(asyncio.ensure_future(cache.jobs()))
             elif what == "move":
                 calls.append(asyncio.ensure_future(cache.move(moving(job))))
             elif what == "write":
@@ -201,6 +204,45 @@ def test_a_call_that_fails_or_is_broken_off_leaves_nothing_remembered() -> None:
         await store.all()
         assert (await again) == store.data.jobs["job_a"]
         assert cache._calls == {} and cache._doubtful == set()
+
+    asyncio.run(main())
+
+
+def test_a_page_of_jobs_is_remembered_as_far_as_there_is_room() -> None:
+    """What a sweep reads is not read again one by one; it drives nothing out that was asked for."""
+
+    async def main() -> None:
+        data = CatalogData()
+        for number in range(6):
+            data.set_job(samples.job(f"job_{number}"))
+        cache = JobCache(MemoryCatalog(data), size=4)
+        await cache.job("job_5")
+        await cache.jobs()
+        assert list(cache._jobs) == ["job_5", "job_0", "job_1", "job_2"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("change", ["move", "forget"])
+def test_a_page_from_before_a_change_is_not_remembered(change: str) -> None:
+    """A page that was read before the change, and comes back after it, is given to its caller and forgotten."""
+
+    async def main() -> None:
+        store = Held()
+        cache = JobCache(store)  # type: ignore[arg-type]  # a stand-in
+        job = samples.job()
+        slow = asyncio.ensure_future(cache.jobs())
+        await store.step()  # it is read, and its answer is on the way
+        if change == "forget":
+            cache.forget()
+        else:
+            move = asyncio.ensure_future(cache.move(moving(job)))
+            await store.step(1)
+            await store.step(1)
+            await move
+        await store.all()
+        assert await slow == [job]
+        assert cache.known("job_a") != job
 
     asyncio.run(main())
 
