@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cronpad_core.domain.errors import MalformedMemberError
@@ -24,7 +24,7 @@ class Trigger(StrEnum):
     BACKFILL = "b"
 
 
-@value
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class RunKey:
     """What makes a run unique: ``(job, scheduled_at, trigger)``."""
 
