@@ -63,7 +63,7 @@ from cronpad_core.domain.job import (
     ShutdownStyle,
     SinkSpec,
 )
-from cronpad_core.domain.ledger import RangeKind, SlotRange
+from cronpad_core.domain.ledger import RangeKind, SlotRange, without_holes
 from cronpad_core.domain.limits import ConcurrencyRule, Limit, Quota, SlaRule, Workspace, limits_of, month_of, scopes_of
 from cronpad_core.domain.misfire import MisfireRule, MissedWindow, ReplayPlan
 from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
@@ -260,6 +260,7 @@ __all__ = [
     "scopes_of",
     "term_of",
     "to_ms",
+    "without_holes",
 ]
 
 API = 1

@@ -13,9 +13,7 @@ from cronpad_core.api import (
     PendingRequest,
     Run,
     RunKey,
-    RunStatus,
     Trigger,
-    run_id_for,
 )
 from cronpad_core.builtin.memory_rows import HistoryData
 
@@ -44,7 +42,7 @@ class MemoryAsked:
             return PendingAnswer(run=there, created=False)
         while key in data.runs:
             key = replace(key, scheduled_at_ms=key.scheduled_at_ms + 1)
-        run = _pending(key, request)
+        run = request.run(key.scheduled_at_ms)
         data.set_run(run, keep=self._keep)
         return PendingAnswer(run=run, created=True)
 
@@ -88,20 +86,3 @@ class MemoryAsked:
     async def used(self, workspace: str, month: str) -> int:
         """How many openings of the workspace were counted in that month. (H12)"""
         return self._data.used[workspace, month]
-
-
-def _pending(key: RunKey, request: PendingRequest) -> Run:
-    return Run(
-        id=run_id_for(key),
-        key=key,
-        job_version=request.job_version,
-        spec=request.spec,
-        status=RunStatus.PENDING,
-        attempt=0,
-        fence=0,
-        slot_at_ms=request.slot_at_ms,
-        created_at_ms=request.now_ms,
-        retry_of=request.retry_of,
-        payload=request.payload,
-        token=request.token,
-    )

@@ -19,6 +19,7 @@ from cronpad_core.api import (
     SlotRange,
     Trigger,
     scopes_of,
+    without_holes,
 )
 from cronpad_core.builtin.memory_catalog import TermCell
 
@@ -168,7 +169,7 @@ class HistoryData:
         slots = rows.slots[bisect_left(rows.slots, wanted.first_ms) : bisect_right(rows.slots, wanted.last_ms)]
         holes = [(slot, slot) for slot in slots]
         holes += [(there.first_ms, there.last_ms) for there in ranges]
-        for first_ms, last_ms in list(_pieces(wanted.first_ms, wanted.last_ms, sorted(holes))):
+        for first_ms, last_ms in list(without_holes(wanted.first_ms, wanted.last_ms, sorted(holes))):
             count = request.slots(first_ms, last_ms)
             if count:
                 piece = replace(wanted, first_ms=first_ms, last_ms=last_ms, count=count)
@@ -186,16 +187,3 @@ def age(run: Run) -> tuple[Millis, str]:
 
 def _first(row: SlotRange) -> Millis:
     return row.first_ms
-
-
-def _pieces(first_ms: Millis, last_ms: Millis, holes: list[tuple[Millis, Millis]]) -> Iterator[tuple[Millis, Millis]]:
-    """What [first, last] is without the holes, which are in order."""
-    start_ms = first_ms
-    for hole_first, hole_last in holes:
-        if hole_first > last_ms:
-            break
-        if hole_first > start_ms:
-            yield start_ms, hole_first - 1
-        start_ms = max(start_ms, hole_last + 1)
-    if start_ms <= last_ms:
-        yield start_ms, last_ms

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cronpad_core.config.durations import spell_duration
-from cronpad_core.config.limit_rules import NO_BOUND
 from cronpad_core.domain.errors import ScheduleError
 from cronpad_core.domain.job import Job, JobStatus
 from cronpad_core.domain.limits import ConcurrencyRule, SlaRule
-from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
+from cronpad_core.domain.overlap import NO_BOUND, OverlapPolicy, OverlapRule
 from cronpad_core.domain.timing import Millis, rfc3339
 
 __all__ = ["SlotsLeft", "catching_up", "concurrency_words", "overlap_words", "paused_words", "sla_words", "slots_left"]

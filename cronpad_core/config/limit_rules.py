@@ -8,15 +8,9 @@ from cronpad_core.config.durations import spell_duration
 from cronpad_core.config.names import check_name
 from cronpad_core.config.table import Table
 from cronpad_core.domain.limits import ConcurrencyRule, SlaRule
-from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
+from cronpad_core.domain.overlap import BOUNDED, NO_BOUND, OverlapPolicy, OverlapRule
 
-__all__ = ["BOUNDED", "NO_BOUND", "read_concurrency", "read_overlap", "read_sla"]
-
-NO_BOUND: Final = 1_000_000
-"""``overlap = "allow"`` without a ``max``: as many as there are workers."""
-
-BOUNDED: Final = {OverlapPolicy.ALLOW: NO_BOUND, OverlapPolicy.QUEUE_ALL: 100}
-"""The overlap policies for which ``max`` means something, with their default."""
+__all__ = ["read_concurrency", "read_overlap", "read_sla"]
 
 _ONE: Final = {
     OverlapPolicy.SKIP: '"skip" runs one at a time',

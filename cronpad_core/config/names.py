@@ -8,13 +8,11 @@ from typing import Final
 
 from cronpad_core.config.problems import did_you_mean
 from cronpad_core.config.table import Table
+from cronpad_core.domain.limits import LONGEST_WORKSPACE
 
-__all__ = ["WORKSPACE_NAME", "check_name", "check_workspace"]
+__all__ = ["check_name", "check_workspace"]
 
 _LONGEST_NAME: Final = 128
-_LONGEST_WORKSPACE: Final = 64
-WORKSPACE_NAME: Final = f"[a-z0-9._-]{{1,{_LONGEST_WORKSPACE}}}"
-"""The pattern of a workspace's whole name."""
 
 
 def check_name(table: Table, key: str, name: str) -> bool:
@@ -38,11 +36,11 @@ def check_workspace(table: Table, key: str, name: str) -> bool:
     """Whether a workspace can have this name, which also stands in commands and paths; if not, the reason is reported."""
     odd = re.search("[^a-z0-9._-]", name)
     if odd is not None:
-        plain = re.sub("[^a-z0-9._-]+", "-", name.lower()).strip("-")[:_LONGEST_WORKSPACE]
+        plain = re.sub("[^a-z0-9._-]+", "-", name.lower()).strip("-")[:LONGEST_WORKSPACE]
         label, hint = "only a-z, 0-9 and . _ - are allowed", f'did you mean "{plain}"?' if plain else None
         _refuse(table, key, "has a character that is not allowed", label, at=odd.start(), hint=hint)
-    elif len(name) > _LONGEST_WORKSPACE:
-        _refuse(table, key, "is too long", f"{len(name)} characters; at most {_LONGEST_WORKSPACE} are allowed")
+    elif len(name) > LONGEST_WORKSPACE:
+        _refuse(table, key, "is too long", f"{len(name)} characters; at most {LONGEST_WORKSPACE} are allowed")
     else:
         return True
     return False

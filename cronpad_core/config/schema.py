@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
-from cronpad_core.config.limit_rules import BOUNDED, NO_BOUND
-from cronpad_core.config.names import WORKSPACE_NAME
 from cronpad_core.config.rules import MOST_RETRIES
 from cronpad_core.domain.job import Guarantee
-from cronpad_core.domain.overlap import OverlapPolicy
+from cronpad_core.domain.limits import WORKSPACE_NAME
+from cronpad_core.domain.overlap import BOUNDED, NO_BOUND, OverlapPolicy
 from cronpad_core.domain.timing import JsonValue
 from cronpad_core.schedules.changes import FoldRule, GapRule
 

@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from cronpad_core.domain.errors import ConfigurationError
-from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
+from cronpad_core.domain.overlap import BOUNDED, OverlapPolicy, OverlapRule
 from cronpad_core.domain.timing import JsonValue, Millis
 
-__all__ = ["BOUNDED", "LONGEST_TEXT", "Arguments"]
+__all__ = ["LONGEST_TEXT", "Arguments"]
 
 LONGEST_TEXT: Final = 1_000
 """Of a name, a reason or a token, in characters."""
-
-BOUNDED: Final = {OverlapPolicy.ALLOW: 1_000_000, OverlapPolicy.QUEUE_ALL: 100}
-"""The overlap policies that have a ``max``, with the one that they have where none is given: as in a jobs file."""
 
 _LARGEST: Final = 64 * 1024
 _MOST: Final = 1_000_000

@@ -10,15 +10,12 @@ from typing import Final, Literal, TypeAlias
 from cronpad_core.control.desk import Desk
 from cronpad_core.control.queries import all_jobs
 from cronpad_core.domain.errors import ConfigurationError, NotFoundError
-from cronpad_core.domain.limits import Quota, Workspace, month_of
+from cronpad_core.domain.limits import WORKSPACE_NAME, Quota, Workspace, month_of
 from cronpad_core.domain.timing import Millis
 from cronpad_core.ports.catalog import CatalogStore, StaleWriteError
 from cronpad_core.ports.history import HistoryStore
 
-__all__ = ["CLEAR", "NAME", "Clear", "LimitChange", "WorkspaceView", "list_workspaces", "set_workspace", "show_workspace"]
-
-NAME: Final = "[a-z0-9._-]{1,64}"
-"""The pattern of a workspace's whole name: as in a jobs file."""
+__all__ = ["CLEAR", "Clear", "LimitChange", "WorkspaceView", "list_workspaces", "set_workspace", "show_workspace"]
 
 
 class Clear(Enum):
@@ -79,7 +76,7 @@ async def set_workspace(
     A suspended workspace skips the slots of its jobs. ``quota`` counts runs in a month, ``concurrency`` what runs at once.
     Raises ``ConfigurationError`` where it makes no sense, ``TermRefusedError`` and ``StoreError``.
     """
-    if re.fullmatch(NAME, name) is None:
+    if re.fullmatch(WORKSPACE_NAME, name) is None:
         raise ConfigurationError(f'no workspace can be named "{name[:80]}"', hint="1 to 64 of a-z, 0-9 and . _ - are allowed")
     while True:
         term = desk.require_term()

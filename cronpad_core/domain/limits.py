@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from cronpad_core.domain.timing import Millis, from_ms
 
-__all__ = ["ConcurrencyRule", "Limit", "Quota", "SlaRule", "Workspace", "limits_of", "month_of", "scopes_of"]
+__all__ = [
+    "LONGEST_WORKSPACE",
+    "WORKSPACE_NAME",
+    "ConcurrencyRule",
+    "Limit",
+    "Quota",
+    "SlaRule",
+    "Workspace",
+    "limits_of",
+    "month_of",
+    "scopes_of",
+]
+
+LONGEST_WORKSPACE: Final = 64
+WORKSPACE_NAME: Final = f"[a-z0-9._-]{{1,{LONGEST_WORKSPACE}}}"
+"""The pattern of a workspace's whole name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

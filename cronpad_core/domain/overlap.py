@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-__all__ = ["OverlapPolicy", "OverlapRule"]
+__all__ = ["BOUNDED", "NO_BOUND", "OverlapPolicy", "OverlapRule"]
 
 
 class OverlapPolicy(StrEnum):
@@ -23,6 +24,12 @@ class OverlapPolicy(StrEnum):
     CANCEL_RUNNING = "cancel_running"
     KILL_RUNNING = "kill_running"
 
+
+NO_BOUND: Final = 1_000_000
+"""``allow`` without a ``max``: as many as there are workers."""
+
+BOUNDED: Final = {OverlapPolicy.ALLOW: NO_BOUND, OverlapPolicy.QUEUE_ALL: 100}
+"""The policies for which ``max`` means something, with the one that they have where none is given."""
 
 _REPLACING = {OverlapPolicy.CANCEL_RUNNING: "stop", OverlapPolicy.KILL_RUNNING: "kill"}
 

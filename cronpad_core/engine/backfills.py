@@ -9,8 +9,8 @@ from cronpad_core.domain.backfill import Backfill, BackfillStatus
 from cronpad_core.domain.errors import ScheduleError
 from cronpad_core.domain.job import Job, JobStatus, ScheduleSpec
 from cronpad_core.domain.limits import month_of
-from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
-from cronpad_core.domain.run import Run, RunStatus
+from cronpad_core.domain.occurrence import RunKey, Trigger
+from cronpad_core.domain.run import Run, RunStatus, next_entry
 from cronpad_core.domain.timing import MINUTE, SECOND, Millis
 from cronpad_core.engine.authority import Authority
 from cronpad_core.engine.patience import Patience
@@ -146,7 +146,7 @@ class BackfillFeeder:
         """A run that has not ended: queued again where it has no entry, else left alone. The older, the less often looked at."""
         now = self._clock.wall_ms()
         if run.status is RunStatus.PENDING:
-            member = _first(run).member
+            member = next_entry(run)[0].member
             if not await self._patience.attempt("queue", lambda: self._queue.contains([member])):
                 return await self._put(run, term)
         if run.status is RunStatus.RETRYING and run.retry is not None:
@@ -156,7 +156,7 @@ class BackfillFeeder:
 
     async def _put(self, run: Run, term: int) -> Millis:
         at_ms = self._next_ms(self._clock.wall_ms())
-        entry = Entry(member=_first(run).member, at_ms=at_ms)
+        entry = Entry(member=next_entry(run)[0].member, at_ms=at_ms)
         await self._patience.attempt("queue", lambda: self._queue.put([entry], term=term))
         self._wake(at_ms)
         return at_ms + _SOONEST
@@ -174,17 +174,6 @@ class BackfillFeeder:
 
 def _token(backfill: Backfill) -> str:
     return f"{backfill.id}|{backfill.cursor_ms}"
-
-
-def _first(run: Run) -> Occurrence:
-    key = run.key
-    return Occurrence(
-        job_id=key.job_id,
-        scheduled_at_ms=key.scheduled_at_ms,
-        attempt=0,
-        job_version=run.job_version,
-        trigger=key.trigger,
-    )
 
 
 def _counted(backfill: Backfill, run: Run) -> Backfill:

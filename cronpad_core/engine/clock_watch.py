@@ -21,7 +21,6 @@ class ClockWatch:
         self._offset_ms = clock.wall_ms() - clock.boot_ms()
         self._slept_ms = clock.suspended_ms()
         self._back_ms: Millis = 0
-        self.stepped_at_boot_ms: Millis | None = None
 
     def look(self) -> bool:
         """One look; whether something was noticed, so that the queue had better be looked at now."""
@@ -31,7 +30,6 @@ class ClockWatch:
         if abs(by_ms) <= _STEP and asleep_ms <= _SUSPEND:
             return False
         self._back_ms = max(0, self._back_ms - by_ms)
-        self.stepped_at_boot_ms = self._clock.boot_ms()
         self._emit(ClockStepped(by_ms=by_ms if abs(by_ms) > _STEP else 0, suspended_ms=max(0, asleep_ms)))
         return True
 

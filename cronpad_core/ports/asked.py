@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cronpad_core.domain.backfill import Backfill
+from cronpad_core.domain.ids import run_id_for
 from cronpad_core.domain.job import JobSpec
 from cronpad_core.domain.occurrence import RunKey, Trigger
-from cronpad_core.domain.run import Run
+from cronpad_core.domain.run import Run, RunStatus
 from cronpad_core.domain.timing import JsonValue, Millis
 
 __all__ = ["AskedRuns", "PendingAnswer", "PendingRequest"]
@@ -36,6 +37,24 @@ class PendingRequest:
     retry_of: str | None = None
     payload: JsonValue = None
     token: str | None = None
+
+    def run(self, at_ms: Millis) -> Run:
+        """The row to insert, where this is the instant that it takes."""
+        key = RunKey(job_id=self.job_id, scheduled_at_ms=at_ms, trigger=self.trigger)
+        return Run(
+            id=run_id_for(key),
+            key=key,
+            job_version=self.job_version,
+            spec=self.spec,
+            status=RunStatus.PENDING,
+            attempt=0,
+            fence=0,
+            slot_at_ms=self.slot_at_ms,
+            created_at_ms=self.now_ms,
+            retry_of=self.retry_of,
+            payload=self.payload,
+            token=self.token,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

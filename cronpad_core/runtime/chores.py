@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from cronpad_core.config.settings import Settings
 from cronpad_core.control.desk import Desk
 from cronpad_core.control.pausing import due_resumes
@@ -12,13 +10,11 @@ from cronpad_core.domain.timing import DAY, MINUTE, SECOND, Millis
 from cronpad_core.engine.backfills import BackfillFeeder
 from cronpad_core.engine.retention import Keep, Pruner
 from cronpad_core.runtime.compose import Engine
+from cronpad_core.runtime.loops import Chore
 from cronpad_core.runtime.schedules import ScheduleBook
 from cronpad_core.runtime.zone_data import ZoneData
 
-__all__ = ["Chore", "Chores", "keep_of"]
-
-Chore = Callable[[], Awaitable[Millis]]
-"""Does something once and answers after how many milliseconds it wants to be called again."""
+__all__ = ["Chores", "keep_of"]
 
 _MEGABYTE = 1_000_000
 _RESUME_EVERY, _PRUNE_EVERY, _PRUNE_AGAIN = 2 * SECOND, 10 * MINUTE, SECOND // 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections.abc import Callable
@@ -78,10 +77,6 @@ def test_a_file_system_that_is_full(stage: Stage) -> None:
         _comes_to_nothing(lambda seed: full_disks(course, 1, jobs=3, seed=seed))
 
 
-@pytest.mark.skipif(
-    not os.environ.get("CRONPAD_TEST_CHAOS"),
-    reason="failed once beside other work, for a reason not known yet; set CRONPAD_TEST_CHAOS=1, or nox -s chaos, to play it",
-)
 def test_the_clock_goes_forward(stage: Stage) -> None:
     """An hour that the clock jumps over is decided by the policies, and a slow drift is not even noticed."""
     with Course(stage.root / "course") as course:

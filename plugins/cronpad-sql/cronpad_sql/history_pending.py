@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from cronpad_core.api import PendingAnswer, PendingRequest, Run, RunKey, RunStatus, Trigger, run_id_for
+from cronpad_core.api import PendingAnswer, PendingRequest, Run, Trigger
 from cronpad_sql import history_rows as sql
 from cronpad_sql.history_specs import SpecRows
 from cronpad_sql.terms import require_term
@@ -23,7 +23,8 @@ def add_pending(db: sqlite3.Connection, specs: SpecRows, requests: Sequence[Pend
         run = _there(db, request)
         created = run is None
         if run is None:
-            run = _pending(db, request)
+            free = (request.at_ms, request.job_id, request.trigger.value)
+            run = request.run(db.execute(sql.FREE_FROM, free).fetchone()[0])
             seq += 1
             spec_id = batch.id_of(run.key.job_id, run.job_version, run.spec)
             batch.write(db)
@@ -40,22 +41,3 @@ def _there(db: sqlite3.Connection, request: PendingRequest) -> Run | None:
     if row is None and request.trigger is Trigger.BACKFILL:
         row = db.execute(sql.RUN_BY_KEY, (request.job_id, request.at_ms, request.trigger.value)).fetchone()
     return None if row is None else sql.run_of(row)
-
-
-def _pending(db: sqlite3.Connection, request: PendingRequest) -> Run:
-    at_ms = db.execute(sql.FREE_FROM, (request.at_ms, request.job_id, request.trigger.value)).fetchone()[0]
-    key = RunKey(job_id=request.job_id, scheduled_at_ms=at_ms, trigger=request.trigger)
-    return Run(
-        id=run_id_for(key),
-        key=key,
-        job_version=request.job_version,
-        spec=request.spec,
-        status=RunStatus.PENDING,
-        attempt=0,
-        fence=0,
-        slot_at_ms=request.slot_at_ms,
-        created_at_ms=request.now_ms,
-        retry_of=request.retry_of,
-        payload=request.payload,
-        token=request.token,
-    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from cronpad_core.api import CutRequest, Millis, RangeKind, RangeRequest, SlotRange
+from cronpad_core.api import CutRequest, RangeKind, RangeRequest, SlotRange, without_holes
 from cronpad_sql.history_rows import Row
 from cronpad_sql.terms import require_term
 
@@ -46,7 +46,7 @@ def _add(db: sqlite3.Connection, request: RangeRequest) -> list[SlotRange]:
     holes = [(slot, slot) for (slot,) in slots]
     holes += db.execute(_RANGES_WITHIN, (wanted.job_id, wanted.version, wanted.last_ms, wanted.first_ms)).fetchall()
     written = []
-    for first_ms, last_ms in _pieces(wanted.first_ms, wanted.last_ms, sorted(holes)):
+    for first_ms, last_ms in without_holes(wanted.first_ms, wanted.last_ms, sorted(holes)):
         count = request.slots(first_ms, last_ms)
         if count:
             row = replace(wanted, first_ms=first_ms, last_ms=last_ms, count=count)
@@ -54,17 +54,6 @@ def _add(db: sqlite3.Connection, request: RangeRequest) -> list[SlotRange]:
             db.execute(_ADD_RANGE, values)
             written.append(row)
     return written
-
-
-def _pieces(first_ms: Millis, last_ms: Millis, holes: list[tuple[Millis, Millis]]) -> Iterator[tuple[Millis, Millis]]:
-    """What [first, last] is without the holes, which are in order."""
-    start_ms = first_ms
-    for hole_first, hole_last in holes:
-        if hole_first > start_ms:
-            yield start_ms, hole_first - 1
-        start_ms = max(start_ms, hole_last + 1)
-    if start_ms <= last_ms:
-        yield start_ms, last_ms
 
 
 def cut_ranges(db: sqlite3.Connection, requests: Sequence[CutRequest], *, term: int) -> list[SlotRange]:

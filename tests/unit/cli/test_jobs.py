@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from cronpad_core.config.limit_rules import NO_BOUND
 from cronpad_core.domain.dispatch import TermRecord
 from cronpad_core.domain.job import Job, JobSpec, JobStatus, Replay, ScheduleSpec, SinkSpec
 from cronpad_core.domain.limits import ConcurrencyRule, SlaRule
-from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
+from cronpad_core.domain.overlap import NO_BOUND, OverlapPolicy, OverlapRule
 from cronpad_core.ports.catalog import JobWrite
 from cronpad_core.ports.storage import StorageOptions
 

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from office import T0, Office, declared
 
-from cronpad_core.config.limit_rules import BOUNDED as OF_A_JOBS_FILE
-from cronpad_core.control.arguments import BOUNDED
 from cronpad_core.control.operations import OPERATIONS
 from cronpad_core.domain.errors import ConfigurationError, NotFoundError, TermRefusedError
 
@@ -229,8 +227,3 @@ def test_every_answer_is_plain_json(busy: Office) -> None:
         busy.perform("workspace-set", workspace="team", quota=1),
     ]
     assert json.loads(json.dumps(answers, allow_nan=False)) == answers
-
-
-def test_an_overlap_without_a_max_means_what_it_means_in_a_jobs_file() -> None:
-    """The same word has the same bound wherever it is written."""
-    assert BOUNDED == OF_A_JOBS_FILE

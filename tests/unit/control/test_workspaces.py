@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from office import T0, Failing, Office, declared
 
-from cronpad_core.config.names import WORKSPACE_NAME
-from cronpad_core.control.workspaces import CLEAR, NAME, list_workspaces, set_workspace, show_workspace
+from cronpad_core.control.workspaces import CLEAR, list_workspaces, set_workspace, show_workspace
 from cronpad_core.domain.errors import ConfigurationError, NotFoundError, StoreBusyError, TermRefusedError
 from cronpad_core.domain.limits import Quota, Workspace
 
@@ -47,7 +46,6 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(office: Office) -> N
         with pytest.raises(ConfigurationError, match=words):
             change(office, **what)
     assert office.run(office.catalog.workspaces()) == [before]
-    assert NAME == WORKSPACE_NAME
 
 
 def test_the_same_again_writes_nothing_and_a_race_is_run_again(office: Office) -> None:
