@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from cronpad_core.api import CutRequest, Millis, Pruned, PruneRequest, Run, SlotRange
+from cronpad_core.api import BackfillStatus, CutRequest, Millis, Pruned, PruneRequest, Run, RunKey, SlotRange, Trigger
 from cronpad_core.builtin.memory_rows import HistoryData, age
 
 __all__ = ["MemoryKeeping"]
@@ -38,7 +38,9 @@ class MemoryKeeping:
 
     def _old_runs(self, request: PruneRequest) -> Iterator[Run]:
         data = self._data
-        ended = sorted((run for run in data.runs.values() if run.status.terminal), key=age)
+        open_ = (one for one in data.backfills.values() if one.status is BackfillStatus.OPEN)
+        stands = {RunKey(job_id=one.job_id, scheduled_at_ms=one.cursor_ms, trigger=Trigger.BACKFILL) for one in open_}
+        ended = sorted((run for run in data.runs.values() if run.status.terminal and run.key not in stands), key=age)
         left = Counter(run.key.job_id for run in ended)
         spare = None if request.max_bytes is None else request.max_bytes - sum(map(self._bytes_of, data.runs.values()))
         for run in ended:

@@ -15,7 +15,8 @@ H7    fences in run rows never decrease
 H8    ``add_pending`` gives each request a row of its own, or the one that its token or slot has
 H9    ``request_cancel`` changes nothing but the mark, and nothing of a run that has ended
 H10   a backfill moves only from what the caller read
-H11   ``prune`` removes ended runs alone, and ``ledger_from`` is then after every scheduled slot that it removed
+H11   ``prune`` removes ended runs alone, but not that at which an open backfill stands; ``ledger_from`` is then after
+      every scheduled slot that it removed
 H12   ``used`` is the number of openings that ``decide_open`` counted
 H13   after ``cut_ranges`` no range of that version reaches past the bound, and counts are true
 ====  =============================================================================================================

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import sqlite3
@@ -19,10 +20,10 @@ CALM = quick(lock_ttl="10m", lease_duration="30m", reconcile_interval="10m")
 
 
 def _contents(stage: Stage) -> dict[str, tuple[int, int, str]]:
-    """Every file of the state but SQLite's shared memory and the socket: size, time of change, digest."""
+    """Every file of the state but SQLite's shared memory, the socket and the active one's pulse: size, time of change, digest."""
     found = {}
     for path in sorted(stage.state.iterdir()):
-        if path.is_file() and not path.name.endswith("-shm"):
+        if path.is_file() and not path.name.endswith("-shm") and path.name != "health.json":
             status = path.stat()
             found[path.name] = status.st_size, status.st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest()
     return found
@@ -46,6 +47,7 @@ def test_the_second_stands_by_and_writes_nothing(stage: Stage) -> None:
     assert _contents(stage) == before
     second.stop()
     assert _contents(stage) == before
+    assert json.loads((stage.state / "health.json").read_text(encoding="utf-8"))["pid"] == first.pid
     assert [one["state"] for one in second.messages("dispatcher")] == ["standby", "stopped"]
     first.stop()
 

@@ -16,9 +16,12 @@ from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
 from cronpad_core.domain.run import MOVES, Run, RunStatus
 
 if TYPE_CHECKING:
-    from world import World
+    from world import Process, World
 
 __all__ = ["Breach", "Rules", "SafeCatalog", "SafeHistory"]
+
+
+_ON_ITS_WAY_MS = 10_000
 
 
 class Breach(AssertionError):
@@ -40,6 +43,7 @@ class Rules:
         self.ended: dict[RunKey, str | None] = {}
         self.admitted: Counter[tuple[str, str]] = Counter()
         self.tokens: dict[tuple[str, str], str] = {}
+        self.refused_puts: dict[str, tuple[Process, int]] = {}
         self.on_breach: Callable[[], None] = lambda: None
 
     def bad(self, rule: str, what: str) -> None:
@@ -142,6 +146,7 @@ class Rules:
         if (
             occurrence.is_slot
             and not any(member in one.engine.advancer._owed for one in self._world.processes if one.alive)
+            and not self._is_about_to_be_owed(member)
             and job is not None
             and job.status is JobStatus.ACTIVE
             and (job.version, job.next_run_at_ms) == (occurrence.job_version, occurrence.scheduled_at_ms)
@@ -149,6 +154,11 @@ class Rules:
             and not (job.clock_epoch and job.replay is not None)
         ):
             self.bad("S13", f"{member} goes while its job still waits for it")
+
+    def _is_about_to_be_owed(self, member: str) -> bool:
+        """Whether a process is just being told that it could not put this entry, which was in flight."""
+        process, at_ms = self.refused_puts.get(member, (None, 0))
+        return process is not None and process.alive and self._world.clock.boot_ms() - at_ms < _ON_ITS_WAY_MS
 
 
 class SafeCatalog(CatalogData):

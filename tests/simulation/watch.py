@@ -80,6 +80,7 @@ class WatchedQueue(_Watched):
         answer = await self._under_term("queue.put", term, self._inner.put(entries, term=term))
         if answer:
             self._rules.hit("queue.put in flight")
+            self._rules.refused_puts |= dict.fromkeys(answer, (self._process, self._world.clock.boot_ms()))
         self._world.note(self._process.name, "puts", *(one.member for one in entries))
         return answer
 

@@ -23,13 +23,17 @@ _CROWDED_JOBS = "SELECT job_id FROM runs GROUP BY job_id HAVING count(*) > ?"
 _CROWDED_VERSIONS = "SELECT job_id, version FROM ranges GROUP BY job_id, version HAVING count(*) > ?"
 
 _RUN = "SELECT seq, job_id, scheduled_at, trigger, spec_id FROM runs"
+_MAY_GO = (  # the run at which a backfill stands says how far it got
+    "ended = 1 AND NOT (trigger = 'b' AND EXISTS (SELECT 1 FROM backfills b "
+    "WHERE b.job_id = runs.job_id AND b.status = 'open' AND b.cursor_at = runs.scheduled_at))"
+)
 _IN_ORDER = "ORDER BY created_at, id LIMIT ?"
-_OLD_RUNS = f"{_RUN} WHERE ended = 1 AND created_at < ? {_IN_ORDER}"
+_OLD_RUNS = f"{_RUN} WHERE {_MAY_GO} AND created_at < ? {_IN_ORDER}"
 _TOO_MANY = (
     "SELECT job_id, created_at, id FROM runs WHERE job_id = ? AND ended = 1 ORDER BY created_at DESC, id DESC LIMIT 1 OFFSET ?"
 )
-_RUNS_UP_TO = f"{_RUN} WHERE job_id = ? AND ended = 1 AND (created_at, id) <= (?, ?) {_IN_ORDER}"
-_OLDEST_RUNS = f"{_RUN} WHERE ended = 1 {_IN_ORDER}"
+_RUNS_UP_TO = f"{_RUN} WHERE job_id = ? AND {_MAY_GO} AND (created_at, id) <= (?, ?) {_IN_ORDER}"
+_OLDEST_RUNS = f"{_RUN} WHERE {_MAY_GO} {_IN_ORDER}"
 _DELETE_RUNS = (
     "DELETE FROM outputs WHERE run_seq = ?",
     "DELETE FROM attempts WHERE run_seq = ?",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cronpad_core.api import (
     Attempt,
     AttemptStatus,
+    Backfill,
     Guarantee,
     Job,
     JobSpec,
@@ -29,7 +30,7 @@ from cronpad_core.api import (
     run_id_for,
 )
 
-__all__ = ["T0", "fence", "job", "key", "opening", "pending", "ranging", "result", "slot", "spec", "version"]
+__all__ = ["T0", "backfill", "fence", "job", "key", "opening", "pending", "ranging", "result", "slot", "spec", "version"]
 
 T0: Millis = 1_767_225_600_000
 """2026-01-01T00:00:00Z."""
@@ -130,6 +131,19 @@ def pending(
         slot_at_ms=T0,
         now_ms=now_ms,
         token=token,
+    )
+
+
+def backfill(name: str = "bf_a", *, created_at_ms: Millis = T0, job_id: str = "job_a", cursor_ms: Millis = T0 - 900) -> Backfill:
+    """An open backfill of version 3 of a job, from ``T0 - 900`` to ``T0 + 900``, that stands at ``cursor_ms``."""
+    return Backfill(
+        id=name,
+        job_id=job_id,
+        job_version=3,
+        from_ms=T0 - 900,
+        to_ms=T0 + 900,
+        cursor_ms=cursor_ms,
+        created_at_ms=created_at_ms,
     )
 
 

@@ -16,22 +16,10 @@ from cronpad_core.api import (
     TermRecord,
     TermRefusedError,
 )
-from cronpad_testkit.samples import T0
+from cronpad_testkit.samples import T0, backfill
 from cronpad_testkit.suites.storage import BuildStorage, StorageSuite, on_state, on_storage, opened
 
 __all__ = ["HistoryBackfillsSuite"]
-
-
-def _backfill(name: str = "bf_a", *, created_at_ms: int = T0, job_id: str = "job_a") -> Backfill:
-    return Backfill(
-        id=name,
-        job_id=job_id,
-        job_version=3,
-        from_ms=T0 - 900,
-        to_ms=T0 + 900,
-        cursor_ms=T0 - 900,
-        created_at_ms=created_at_ms,
-    )
 
 
 class HistoryBackfillsSuite(StorageSuite):
@@ -41,7 +29,7 @@ class HistoryBackfillsSuite(StorageSuite):
     async def test_h10_a_backfill_moves_from_what_was_read(self, storage: Storage) -> None:
         """H10: stored once by its id; progress is refused unless every field is what the caller read."""
         history = storage.history
-        begun = replace(_backfill(), overlap=OverlapRule(policy=OverlapPolicy.ALLOW, max=2))
+        begun = replace(backfill(), overlap=OverlapRule(policy=OverlapPolicy.ALLOW, max=2))
         assert await history.add_backfill(begun, term=0)
         assert not await history.add_backfill(replace(begun, to_ms=T0 + 1), term=0)
         assert await history.backfills() == [begun]
@@ -63,7 +51,7 @@ class HistoryBackfillsSuite(StorageSuite):
         ended = replace(moved, status=BackfillStatus.FINISHED, finished_at_ms=T0 + 5_000, overlap=None)
         assert await history.move_backfill(ended, expected=moved, term=0)
         assert await history.backfills() == [ended]
-        unknown = _backfill("bf_x")
+        unknown = backfill("bf_x")
         assert not await history.move_backfill(unknown, expected=unknown, term=0)
         assert await history.backfills() == [ended]
 
@@ -72,10 +60,10 @@ class HistoryBackfillsSuite(StorageSuite):
         """``backfills``: newest first by creation and id, of one job, those that are not finished, up to ``limit``."""
         history = storage.history
         stored = [
-            _backfill("bf_b", created_at_ms=T0 + 1),
-            _backfill("bf_a", created_at_ms=T0 + 2),
-            _backfill("bf_d", created_at_ms=T0, job_id="job_b"),
-            _backfill("bf_c", created_at_ms=T0 + 1),
+            backfill("bf_b", created_at_ms=T0 + 1),
+            backfill("bf_a", created_at_ms=T0 + 2),
+            backfill("bf_d", created_at_ms=T0, job_id="job_b"),
+            backfill("bf_c", created_at_ms=T0 + 1),
         ]
         for one in stored:
             await history.add_backfill(one, term=0)
@@ -96,7 +84,7 @@ class HistoryBackfillsSuite(StorageSuite):
     async def test_h10_a_backfill_outlives_the_process(self, build: BuildStorage) -> None:
         """H10: every field is the same when it is read by the next process, and what was read there can be moved."""
         full = replace(
-            _backfill(),
+            backfill(),
             status=BackfillStatus.CANCELLED,
             overlap=OverlapRule(policy=OverlapPolicy.QUEUE_ALL, max=7),
             started=2,
@@ -105,27 +93,27 @@ class HistoryBackfillsSuite(StorageSuite):
         )
         async with opened(build) as storage:
             await storage.history.add_backfill(full, term=0)
-            await storage.history.add_backfill(_backfill("bf_b", created_at_ms=T0 - 1), term=0)
+            await storage.history.add_backfill(backfill("bf_b", created_at_ms=T0 - 1), term=0)
         async with opened(build) as storage:
             stored = await storage.history.backfills()
-            assert stored == [full, _backfill("bf_b", created_at_ms=T0 - 1)]
+            assert stored == [full, backfill("bf_b", created_at_ms=T0 - 1)]
             assert await storage.history.move_backfill(replace(full, passed=4), expected=stored[0], term=0)
 
     @on_storage
     async def test_h10_a_backfill_under_another_term_is_refused(self, storage: Storage) -> None:
         """H10: a term that is not the stored one raises ``TermRefusedError`` and changes nothing."""
         history = storage.history
-        await history.add_backfill(_backfill(), term=0)
+        await history.add_backfill(backfill(), term=0)
         await history.swap_term(await history.read_term(), TermRecord(term=5, holder="h"))
-        moved = replace(_backfill(), started=1)
+        moved = replace(backfill(), started=1)
         for refused in (
-            history.add_backfill(_backfill("bf_b"), term=4),
-            history.add_backfill(_backfill(), term=4),
-            history.move_backfill(moved, expected=_backfill(), term=4),
+            history.add_backfill(backfill("bf_b"), term=4),
+            history.add_backfill(backfill(), term=4),
+            history.move_backfill(moved, expected=backfill(), term=4),
         ):
             with pytest.raises(TermRefusedError):
                 await refused
-        assert await history.backfills() == [_backfill()]
-        assert await history.add_backfill(_backfill("bf_b", created_at_ms=T0 - 1), term=5)
-        assert await history.move_backfill(moved, expected=_backfill(), term=5)
-        assert await history.backfills() == [moved, _backfill("bf_b", created_at_ms=T0 - 1)]
+        assert await history.backfills() == [backfill()]
+        assert await history.add_backfill(backfill("bf_b", created_at_ms=T0 - 1), term=5)
+        assert await history.move_backfill(moved, expected=backfill(), term=5)
+        assert await history.backfills() == [moved, backfill("bf_b", created_at_ms=T0 - 1)]

@@ -9,6 +9,7 @@ import pytest
 
 from cronpad_core.api import (
     AttemptStatus,
+    BackfillStatus,
     CutRequest,
     HistoryStore,
     OpenRequest,
@@ -27,7 +28,7 @@ from cronpad_core.api import (
     Trigger,
     run_id_for,
 )
-from cronpad_testkit.samples import T0, key, opening, pending, ranging, result, slot, spec
+from cronpad_testkit.samples import T0, backfill, key, opening, pending, ranging, result, slot, spec
 from cronpad_testkit.suites.storage import BuildStorage, StorageSuite, on_state, on_storage, opened
 
 __all__ = ["HistoryKeepingSuite"]
@@ -108,6 +109,21 @@ class HistoryKeepingSuite(StorageSuite):
         assert len(await history.unfinished(after="", limit=9)) == 3
         (answer,) = await history.record([result(running)])
         assert (answer.kind, answer.status) == (RecordKind.STALE, None)
+
+    @on_storage
+    async def test_h11_the_run_at_which_an_open_backfill_stands_stays(self, storage: Storage) -> None:
+        """H11: without its row nobody would know that this slot has been run; once the backfill moves on it goes like any other."""
+        history = storage.history
+        for at_ms in (T0, T0 + 1):
+            await history.add_pending([pending(at_ms, trigger=Trigger.BACKFILL)], term=0)
+            await _end(history, opening(slot(at_ms, trigger=Trigger.BACKFILL), at_ms - T0 + 1))
+        stands = backfill(cursor_ms=T0)
+        await history.add_backfill(stands, term=0)
+        for everything in (PruneRequest(before_ms=T0 + 10**9), PruneRequest(keep=0), PruneRequest(max_bytes=0)):
+            await _prune_all(history, everything)
+            assert await _left(history) == [0]
+        assert await history.move_backfill(replace(stands, status=BackfillStatus.FINISHED), expected=stands, term=0)
+        assert (await history.prune(PruneRequest(keep=0), term=0)).runs == 1
 
     @on_storage
     async def test_h11_the_newest_ended_runs_of_each_job_are_kept(self, storage: Storage) -> None:
