@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from cronpad_core.domain.events import AttemptFinished, LeaseLost, SlaBreached
+from cronpad_core.domain.occurrence import Trigger
 from cronpad_core.domain.run import Attempt
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
@@ -26,13 +27,16 @@ _LONGEST_RUSH_MS = 50
 def sla_breaches(ticket: Ticket, result: Result) -> list[tuple[str, Millis]]:
     """Which rules of the job's SLA this attempt broke, and by how much: a first start too late, an end of the run too late.
 
-    The time that a cap, or the run's own place in a queue, held it back does not count.
+    Counted from when the slot is due, or from when somebody asked for the run. The time that a cap, or the run's own place in a
+    queue, held it back does not count.
     """
     run, occurrence = ticket.run, ticket.occurrence
     sla = run.spec.sla if run is not None else None
     if run is None or sla is None:
         return []
-    due_ms = run.spec.start_at_ms(replace(occurrence, scheduled_at_ms=run.slot_at_ms), None)
+    due_ms = run.created_at_ms
+    if occurrence.trigger is Trigger.SCHEDULED:
+        due_ms = run.spec.start_at_ms(replace(occurrence, scheduled_at_ms=run.slot_at_ms), None)
     held_ms = 0 if ticket.held_since_ms is None else max(0, ticket.opened_at_ms - ticket.held_since_ms)
     found = []
     if sla.start_within_ms is not None and occurrence.attempt == 0 and not ticket.redelivery:

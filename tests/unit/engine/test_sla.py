@@ -29,12 +29,11 @@ def ticket(
     opened_in: int = 0,
     redelivery: bool = False,
     trigger: Trigger = Trigger.SCHEDULED,
-    scheduled_in: int = 0,
     offset: int = 0,
 ) -> Ticket:
     """An opened ticket of the slot at DUE."""
     spec = JobSpec(name="a", schedule=ScheduleSpec(texts=("* * * * *",)), sink=SinkSpec(type="none"), sla=sla, offset_ms=offset)
-    occurrence = Occurrence(job_id="job_a", scheduled_at_ms=DUE + scheduled_in, attempt=attempt, job_version=1, trigger=trigger)
+    occurrence = Occurrence(job_id="job_a", scheduled_at_ms=DUE, attempt=attempt, job_version=1, trigger=trigger)
     run = Run(
         id=run_id_for(occurrence.key),
         key=occurrence.key,
@@ -120,8 +119,11 @@ def test_only_the_end_of_the_run_is_a_finish(status: RunStatus) -> None:
     assert found == ([("finish_within", 95_000)] if status in ENDS else [])
 
 
-def test_a_run_of_an_old_slot_counts_from_that_slot() -> None:
-    """A retry by hand, under another scheduled time, is about the slot that it repeats."""
-    again = ticket(trigger=Trigger.RETRY, scheduled_in=3_600_000)
-    assert sla_breaches(again, result(0, 10)) == []
-    assert sla_breaches(again, result(3_600_000, 3_600_010)) == [("start_within", 3_599_000), ("finish_within", 3_595_010)]
+@pytest.mark.parametrize("trigger", [Trigger.MANUAL, Trigger.RETRY, Trigger.BACKFILL])
+def test_a_run_that_somebody_asked_for_counts_from_then(trigger: Trigger) -> None:
+    """However old its slot is, it is as late as whoever asked has waited."""
+    asked = ticket(trigger=trigger, offset=20_000)
+    assert asked.run is not None
+    again = replace(asked, run=replace(asked.run, created_at_ms=DUE + 3_600_000))
+    assert sla_breaches(again, result(3_601_000, 3_605_000)) == []
+    assert sla_breaches(again, result(3_601_001, 3_605_002)) == [("start_within", 1), ("finish_within", 2)]
