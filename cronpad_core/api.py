@@ -6,6 +6,8 @@ Names here are stable within an API number; a class that a plugin registers stat
 from __future__ import annotations
 
 from cronpad_core.domain.admission import OpenDecision, OpenKind, OpenRequest, OpenSnapshot, decide_open, term_of
+from cronpad_core.domain.alert_cases import case_of_opening
+from cronpad_core.domain.alerts import DEFAULT_EVENTS, AlertCase, AlertItem, AlertKind, AlertRate, AlertRule, AlertState
 from cronpad_core.domain.backfill import Backfill, BackfillStatus
 from cronpad_core.domain.dispatch import LockRow, QueueLook, TermRecord
 from cronpad_core.domain.errors import (
@@ -67,13 +69,15 @@ from cronpad_core.domain.ledger import RangeKind, SlotRange
 from cronpad_core.domain.limits import ConcurrencyRule, Limit, Quota, SlaRule, Workspace, limits_of, month_of, scopes_of
 from cronpad_core.domain.misfire import MisfireRule, MissedWindow, ReplayPlan
 from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
+from cronpad_core.domain.outbox import MOST_PENDING, AlertBrief, AlertChannel, AlertEntry, AlertReport, AlertStatus
 from cronpad_core.domain.outcome import Cancelled, Delivered, Failed, Outcome, Report, StreamCapture, TimedOut, Unknown
 from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryPlan, RetryRule, retry_delay_ms
 from cronpad_core.domain.run import MOVES, Attempt, AttemptStatus, Run, RunStatus, SkipReason
+from cronpad_core.domain.telling import AlertRows, put_alert, settle_alert, snooze_alert, tell_alerts
 from cronpad_core.domain.timing import DAY, HOUR, MINUTE, SECOND, JsonValue, Millis, from_ms, rfc3339, to_ms
 from cronpad_core.hookspecs import hookimpl
-from cronpad_core.ports.alerts import Alert, AlertEmitter
+from cronpad_core.ports.alerts import Alert, AlertEmitter, AlertOutbox
 from cronpad_core.ports.asked import AskedRuns, PendingAnswer, PendingRequest
 from cronpad_core.ports.catalog import (
     CatalogStore,
@@ -105,7 +109,20 @@ from cronpad_core.schedules import parse_schedule
 __all__ = [
     "API",
     "Alert",
+    "AlertBrief",
+    "AlertCase",
+    "AlertChannel",
     "AlertEmitter",
+    "AlertEntry",
+    "AlertItem",
+    "AlertKind",
+    "AlertOutbox",
+    "AlertRate",
+    "AlertReport",
+    "AlertRows",
+    "AlertRule",
+    "AlertState",
+    "AlertStatus",
     "AskedRuns",
     "Attempt",
     "AttemptFinished",
@@ -127,6 +144,7 @@ __all__ = [
     "CronpadError",
     "CutRequest",
     "DAY",
+    "DEFAULT_EVENTS",
     "Delivered",
     "Delivery",
     "DispatcherChanged",
@@ -159,6 +177,7 @@ __all__ = [
     "LockHeldError",
     "LockRow",
     "MINUTE",
+    "MOST_PENDING",
     "MOVES",
     "MalformedMemberError",
     "Millis",
@@ -246,6 +265,7 @@ __all__ = [
     "Trigger",
     "Unknown",
     "Workspace",
+    "case_of_opening",
     "decide_open",
     "from_ms",
     "hookimpl",
@@ -254,10 +274,14 @@ __all__ = [
     "limits_of",
     "month_of",
     "parse_schedule",
+    "put_alert",
     "retry_delay_ms",
     "rfc3339",
     "run_id_for",
     "scopes_of",
+    "settle_alert",
+    "snooze_alert",
+    "tell_alerts",
     "term_of",
     "to_ms",
 ]
