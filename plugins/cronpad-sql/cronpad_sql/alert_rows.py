@@ -33,8 +33,10 @@ _ONE_CHANNEL = f"SELECT {_CHANNEL} FROM alert_channels WHERE name = ?"
 CHANNELS = f"SELECT {_CHANNEL} FROM alert_channels ORDER BY name"
 _KEEP_CHANNEL = f"INSERT OR REPLACE INTO alert_channels ({_CHANNEL}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
-_ENTRY = "id, name, lane, items, created_at, next_at, give_up_at, status, gathering, left_out, tries, error, settled_at, kind, "
+_ENTRY = (
+    "id, name, lane, items, created_at, next_at, give_up_at, status, gathering, left_out, tries, error, settled_at, kind, "
     "taken_term"
+)
 _ONE = f"SELECT {_ENTRY} FROM outbox WHERE id = ?"
 _KEEP = (
     f"INSERT INTO outbox ({_ENTRY}) VALUES ({', '.join('?' * 14)}, NULL) ON CONFLICT (id) DO UPDATE SET lane = excluded.lane, "
