@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -28,12 +28,17 @@ __all__ = ["AlertData", "MemoryOutbox"]
 
 @dataclass(slots=True)
 class AlertData:
-    """The rows of alerts; ``entries`` in the order in which they came, ``taken`` the term under which each was taken."""
+    """The rows of alerts; ``entries`` in the order in which they came, ``taken`` the term under which each was taken.
+
+    ``pending`` are those that wait, in that order too; ``gatherers`` the newest entry of each alert that was to gather.
+    """
 
     states: dict[tuple[str, str], AlertState] = field(default_factory=dict)
     channels: dict[str, AlertChannel] = field(default_factory=dict)
     entries: dict[str, AlertEntry] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
+    pending: dict[str, AlertEntry] = field(default_factory=dict)
+    gatherers: dict[str, str] = field(default_factory=dict)
 
     def state(self, job_id: str, name: str) -> AlertState | None:
         """What an alert knows of a job."""
@@ -59,27 +64,30 @@ class AlertData:
         """Inserts it as the newest, or changes it in its place."""
         self.entries[entry.id] = entry
         self.taken.pop(entry.id, None)
+        if entry.status is AlertStatus.PENDING:
+            self.pending[entry.id] = entry
+        else:
+            self.pending.pop(entry.id, None)
+        if entry.gathering:
+            self.gatherers[entry.name] = entry.id
 
     def remove_entry(self, entry_id: str) -> None:
         """Removes it."""
-        self.entries.pop(entry_id, None)
-        self.taken.pop(entry_id, None)
+        for rows in (self.entries, self.taken, self.pending):
+            rows.pop(entry_id, None)
 
     def gathering(self, name: str) -> AlertEntry | None:
         """The newest entry of an alert that still gathers and that nobody has taken."""
-        found = (one for one in self._pending() if one.name == name and one.gathering and one.id not in self.taken)
-        return max(found, key=lambda one: one.next_at_ms, default=None)
+        found = self.pending.get(self.gatherers.get(name, ""))
+        return found if found is not None and found.gathering and found.id not in self.taken else None
 
     def count_waiting(self) -> int:
         """How many entries are pending, up to one more than may be."""
-        return sum(1 for _ in islice(self._pending(), MOST_PENDING + 1))
+        return min(len(self.pending), MOST_PENDING + 1)
 
     def waiting_briefs(self) -> Sequence[AlertBrief]:
         """All pending entries, the oldest first."""
-        return [AlertBrief(id=one.id, name=one.name, lane=one.lane, kind=one.kind) for one in self._pending()]
-
-    def _pending(self) -> Iterable[AlertEntry]:
-        return (one for one in self.entries.values() if one.status is AlertStatus.PENDING)
+        return [AlertBrief(id=one.id, name=one.name, lane=one.lane, kind=one.kind) for one in self.pending.values()]
 
     def take(self, name: str, now_ms: Millis, term: int) -> AlertEntry | None:
         """The next due entry of an alert: of those that were tried least the oldest, each lane in its order."""
@@ -87,7 +95,7 @@ class AlertData:
             return None
         lanes: set[str] = set()
         due: list[AlertEntry] = []
-        for one in self._pending():
+        for one in self.pending.values():
             if one.name != name:
                 continue
             first = one.lane == "*" or one.lane not in lanes

@@ -47,7 +47,7 @@ _KEEP = (
 _REMOVE = "DELETE FROM outbox WHERE id = ?"
 _GATHERING = (
     f"SELECT {_ENTRY} FROM outbox WHERE name = ? AND status = 'pending' AND gathering = 1 AND taken_term IS NULL "
-    "ORDER BY next_at DESC LIMIT 1"
+    "ORDER BY seq DESC LIMIT 1"
 )
 _COUNT = f"SELECT count(*) FROM (SELECT 1 FROM outbox WHERE status = 'pending' LIMIT {MOST_PENDING + 1})"
 _BRIEFS = "SELECT id, name, lane, kind FROM outbox WHERE status = 'pending' ORDER BY seq"

@@ -264,6 +264,7 @@ outbox = Table(
     UniqueConstraint("id", name="outbox_by_id"),
 )
 Index("outbox_waiting", outbox.c.name, outbox.c.lane, outbox.c.seq, sqlite_where=text("status = 'pending'"))
+Index("outbox_gathering", outbox.c.name, sqlite_where=text("status = 'pending' AND gathering = 1"))
 Index("outbox_settled", outbox.c.settled_at, sqlite_where=text("status <> 'pending'"))
 
 # --------------------------------------------------------------------------------------------------------------- queue

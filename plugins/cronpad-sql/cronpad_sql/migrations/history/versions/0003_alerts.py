@@ -54,4 +54,5 @@ def upgrade() -> None:
         sa.UniqueConstraint("id", name="outbox_by_id"),
     )
     op.create_index("outbox_waiting", "outbox", ["name", "lane", "seq"], sqlite_where=sa.text("status = 'pending'"))
+    op.create_index("outbox_gathering", "outbox", ["name"], sqlite_where=sa.text("status = 'pending' AND gathering = 1"))
     op.create_index("outbox_settled", "outbox", ["settled_at"], sqlite_where=sa.text("status <> 'pending'"))
