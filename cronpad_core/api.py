@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from cronpad_core.domain.admission import OpenDecision, OpenKind, OpenRequest, OpenSnapshot, decide_open, term_of
 from cronpad_core.domain.alert_cases import case_of_opening
-from cronpad_core.domain.alerts import DEFAULT_EVENTS, AlertCase, AlertItem, AlertKind, AlertRate, AlertRule, AlertState
+from cronpad_core.domain.alerts import (
+    DEFAULT_EVENTS,
+    AlertCase,
+    AlertItem,
+    AlertKind,
+    AlertRate,
+    AlertRule,
+    AlertSpec,
+    AlertState,
+)
 from cronpad_core.domain.backfill import Backfill, BackfillStatus
 from cronpad_core.domain.dispatch import LockRow, QueueLook, TermRecord
 from cronpad_core.domain.errors import (
@@ -31,6 +40,8 @@ from cronpad_core.domain.errors import (
     TermRefusedError,
 )
 from cronpad_core.domain.events import (
+    AlertFailed,
+    AlertSent,
     AttemptFinished,
     AttemptStarted,
     ClockStepped,
@@ -114,6 +125,7 @@ __all__ = [
     "AlertChannel",
     "AlertEmitter",
     "AlertEntry",
+    "AlertFailed",
     "AlertItem",
     "AlertKind",
     "AlertOutbox",
@@ -121,6 +133,8 @@ __all__ = [
     "AlertReport",
     "AlertRows",
     "AlertRule",
+    "AlertSent",
+    "AlertSpec",
     "AlertState",
     "AlertStatus",
     "AskedRuns",

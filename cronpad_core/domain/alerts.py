@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cronpad_core.domain.ids import alert_id_for
-from cronpad_core.domain.timing import JsonValue, Millis
+from cronpad_core.domain.timing import MINUTE, JsonValue, Millis
 
 __all__ = [
     "DEFAULT_EVENTS",
@@ -20,6 +20,7 @@ __all__ = [
     "AlertKind",
     "AlertRate",
     "AlertRule",
+    "AlertSpec",
     "AlertState",
     "judge",
 ]
@@ -67,6 +68,19 @@ class AlertRule:
     each: bool = False
     group_for_ms: Millis = 0
     rate: AlertRate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSpec:
+    """An alert as declared: its rule, the emitter type that sends it, and the emitter's settings with secrets as references.
+
+    ``alive_every_ms`` is how often ``runner_alive`` is sent, where the rule asks for it.
+    """
+
+    rule: AlertRule
+    type: str
+    settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    alive_every_ms: Millis = MINUTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,12 +107,16 @@ class AlertBrief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertReport:
-    """How a try to send an entry went; ``error`` is ``None`` where it was sent. ``others`` may be told that this one fails."""
+    """How a try to send an entry went; ``error`` is ``None`` where it was sent. ``others`` may be told that this one fails.
+
+    ``final``: there will be no other try.
+    """
 
     entry_id: str
     now_ms: Millis
     error: str | None = None
     others: tuple[str, ...] = ()
+    final: bool = False
 
 
 def back_off_ms(tries: int) -> Millis:
@@ -196,7 +200,7 @@ def settle_entry(entry: AlertEntry, channel: AlertChannel, report: AlertReport) 
     failed = replace(entry, tries=tries, error=report.error, gathering=False)
     if entry.tries == 0 and entry.kind not in _HEARTBEATS:
         failed = replace(failed, give_up_at_ms=now_ms + _GIVE_UP_MS)
-    if now_ms >= failed.give_up_at_ms:
+    if report.final or now_ms >= failed.give_up_at_ms:
         return replace(failed, status=AlertStatus.UNDELIVERED, settled_at_ms=now_ms), rests, tell
     return replace(failed, next_at_ms=now_ms + back_off_ms(tries)), rests, tell
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from cronpad_core.domain.outbox import AlertChannel, AlertEntry, AlertReport, AlertStatus
 from cronpad_core.domain.timing import JsonValue, Millis
 
-__all__ = ["Alert", "AlertEmitter", "AlertOutbox"]
+__all__ = ["Alert", "AlertEmitter", "AlertOutbox", "Emitters"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,16 @@ class AlertEmitter(Protocol):
 
     async def emit(self, alert: Alert) -> None:
         """Sends one alert, or raises."""
+
+
+class Emitters(Protocol):
+    """The emitters of all declared alerts, by the alerts' names. Called by the sender, which sets the deadline."""
+
+    async def emit(self, name: str, alert: Alert) -> None:
+        """Sends by the emitter of the alert ``name``; what it raises says why it was not sent, and holds no secret.
+
+        Cancelling frees the caller at once, whatever the emitter does.
+        """
 
 
 class AlertOutbox(Protocol):

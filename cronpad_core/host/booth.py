@@ -1,0 +1,110 @@
+"""A thread with an event loop of its own, for code that may block, hang or try to end the process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Final
+
+__all__ = ["Booth", "BoothFullError"]
+
+_MOST_LEFT: Final = 4
+
+
+class BoothFullError(Exception):
+    """So many earlier calls hang that no further one is made."""
+
+
+class Booth:
+    """Makes one call at a time on its thread. A call that does not end when its caller leaves keeps its thread; the next has another.
+
+    Threads are daemons: one that hangs does not keep the process from ending. Used from one event loop.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn = asyncio.Lock()
+        self.left = 0
+
+    async def call(self, work: Callable[[], object]) -> None:
+        """Calls ``work`` on the thread and awaits what it answers. Raises what it raises, ``SystemExit`` included.
+
+        Cancelling frees the caller at once. Raises :class:`BoothFullError`.
+        """
+        async with self._turn:
+            if self.left >= _MOST_LEFT:
+                raise BoothFullError(f"{self.left} earlier calls still hang")
+            loop = self._loop or self._start()
+            done: Future[BaseException | None] = asyncio.run_coroutine_threadsafe(_guarded(work), loop)
+            try:
+                error = await asyncio.wrap_future(done)
+            except asyncio.CancelledError:
+                self._leave(loop)
+                raise
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Ends the thread, unless it hangs."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            _stop(loop)
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=_live, args=(loop,), name=f"cronpad-alert-{self._name}", daemon=True).start()
+        self._loop = loop
+        return loop
+
+    def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The call was cancelled: its thread is left to end by itself, and counts until it has."""
+        self._loop = None
+        self.left += 1
+        home = asyncio.get_running_loop()
+
+        def ended() -> None:
+            self.left -= 1
+
+        def last() -> None:
+            with contextlib.suppress(RuntimeError):  # the process ends, and its loop is closed
+                home.call_soon_threadsafe(ended)
+
+        _stop(loop, last)
+
+
+async def _guarded(work: Callable[[], object]) -> BaseException | None:
+    try:
+        answer = work()
+        if isinstance(answer, Awaitable):
+            await answer
+    except BaseException as error:  # as a value: SystemExit would end this loop, and be lost
+        return error
+    return None
+
+
+def _live(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop, last: Callable[[], None] | None = None) -> None:
+    def stop() -> None:
+        if last is not None:
+            last()
+        loop.stop()
+
+    with contextlib.suppress(RuntimeError):  # it has ended already
+        loop.call_soon_threadsafe(stop)
