@@ -18,7 +18,7 @@ from cronpad_core.ports.alerts import Alert, Emitters
 from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.history import HistoryStore
 
-__all__ = ["AlertSender", "alert_of"]
+__all__ = ["AlertSender", "alert_of", "send_within"]
 
 DEADLINE_MS: Millis = 30 * SECOND
 """How long an emitter may take for one alert."""
@@ -159,7 +159,7 @@ class AlertSender:
         due = [entry]
         while due:
             entry = due[0]
-            error = await self.try_once(entry.name, alert_of(entry))
+            error = await send_within(self._emitters, entry.name, alert_of(entry))
             settled = await self._settle(entry, error, term)
             if settled is None or error is not None or not self._authority.trusted():
                 return
@@ -188,19 +188,6 @@ class AlertSender:
             )
         return settled
 
-    async def try_once(self, name: str, alert: Alert) -> str | None:
-        """One call of the emitter, within its deadline: ``None`` where it sent, else why not."""
-        call = asyncio.ensure_future(_guarded(self._emitters, name, alert))
-        try:
-            await asyncio.wait({call}, timeout=DEADLINE_MS / SECOND)
-            if call.done():
-                return call.result()
-            call.cancel()
-            await asyncio.wait({call}, timeout=_CANCEL_GRACE_S)
-        finally:
-            call.cancel()
-        return f"not sent within {DEADLINE_MS // SECOND} s"
-
     def _tell_alive(self) -> None:
         """Heartbeats of cronpad itself: of now or never, so they wait in no outbox."""
         now_ms = self._clock.boot_ms()
@@ -215,7 +202,7 @@ class AlertSender:
         alert = Alert(
             id=f"{kind}.{at_ms}", kind=kind, job_name="", run_id=None, at_ms=at_ms, text="cronpad runs", facts={}, name=name
         )
-        error = await self.try_once(name, alert)
+        error = await send_within(self._emitters, name, alert)
         if error is not None:
             self._emit(AlertFailed(alert_id=alert.id, name=name, kind=kind, tries=1, error=error, given_up=True))
 
@@ -231,6 +218,20 @@ class AlertSender:
         for entry in waiting:
             if entry.name not in self._book.declared and now_ms - entry.created_at_ms > _UNCLAIMED_FOR:
                 await self._settle(entry, _UNCLAIMED, term, final=True)
+
+
+async def send_within(emitters: Emitters, name: str, alert: Alert) -> str | None:
+    """One call of the emitter, within its deadline: ``None`` where it sent, else why not."""
+    call = asyncio.ensure_future(_guarded(emitters, name, alert))
+    try:
+        await asyncio.wait({call}, timeout=DEADLINE_MS / SECOND)
+        if call.done():
+            return call.result()
+        call.cancel()
+        await asyncio.wait({call}, timeout=_CANCEL_GRACE_S)
+    finally:
+        call.cancel()
+    return f"not sent within {DEADLINE_MS // SECOND} s"
 
 
 async def _guarded(emitters: Emitters, name: str, alert: Alert) -> str | None:

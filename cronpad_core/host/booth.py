@@ -9,17 +9,13 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Final
 
-__all__ = ["Booth", "BoothFullError"]
+__all__ = ["Booth"]
 
 _MOST_LEFT: Final = 4
 
 
-class BoothFullError(Exception):
-    """So many earlier calls hang that no further one is made."""
-
-
 class Booth:
-    """Makes one call at a time on its thread. A call that does not end when its caller leaves keeps its thread; the next has another.
+    """Makes one call at a time on its thread. A call that does not end when its caller leaves keeps it; the next has another.
 
     Threads are daemons: one that hangs does not keep the process from ending. Used from one event loop.
     """
@@ -30,23 +26,21 @@ class Booth:
         self._turn = asyncio.Lock()
         self.left = 0
 
-    async def call(self, work: Callable[[], object]) -> None:
-        """Calls ``work`` on the thread and awaits what it answers. Raises what it raises, ``SystemExit`` included.
+    async def call(self, work: Callable[[], object]) -> BaseException | None:
+        """Calls ``work`` on the thread and awaits what it answers; answers what that raised, ``SystemExit`` included.
 
-        Cancelling frees the caller at once. Raises :class:`BoothFullError`.
+        Cancelling frees the caller at once.
         """
         async with self._turn:
             if self.left >= _MOST_LEFT:
-                raise BoothFullError(f"{self.left} earlier calls still hang")
-            loop = self._loop or self._start()
+                return TimeoutError(f"{self.left} earlier calls still hang")
+            loop = self._start() if self._loop is None or self._loop.is_closed() else self._loop
             done: Future[BaseException | None] = asyncio.run_coroutine_threadsafe(_guarded(work), loop)
             try:
-                error = await asyncio.wrap_future(done)
+                return await asyncio.wrap_future(done)
             except asyncio.CancelledError:
                 self._leave(loop)
                 raise
-        if error is not None:
-            raise error
 
     def close(self) -> None:
         """Ends the thread, unless it hangs."""

@@ -1,4 +1,4 @@
-"""Every call of an alert emitter, behind one guard: on its own thread, with its secrets resolved late and kept out of what it says."""
+"""Every call of an alert emitter, behind one guard: on its own thread, its secrets resolved late and kept out of what it says."""
 
 from __future__ import annotations
 
@@ -50,21 +50,14 @@ class EmitterPool:
             raise UnsentError(f'no alert "{name}" is declared')
         secrets: list[str] = []
         booth = self._booths.setdefault(name, Booth(name))
-        said: str | None = None
         try:
             settings = self._resolved(spec.settings, secrets)
-            await booth.call(partial(self._call, name, spec, settings, alert))
-        except ValidationError as error:
-            said = f"the emitter '{spec.type}' refuses its settings: {refusals_of(error)}"
         except CronpadError as error:
-            said = error.message
-        except Exception as error:
-            said = said_of(error)
-        except (SystemExit, KeyboardInterrupt) as error:
-            said = f"the emitter '{spec.type}' raised {said_of(error)}"
-        if said is not None:
-            # Outside of "except": a chained exception would carry the emitter's own, secrets and all.
-            raise UnsentError(redacted(said, secrets))
+            raise UnsentError(error.message) from None
+        raised = await booth.call(partial(self._call, name, spec, settings, alert))
+        if raised is not None:
+            # Without its cause: the emitter's own exception may hold anything.
+            raise UnsentError(redacted(_said(spec.type, raised), secrets))
 
     def close(self) -> None:
         """Ends the threads of emitters, but for those that hang."""
@@ -95,3 +88,11 @@ class EmitterPool:
         if isinstance(value, dict):
             return {key: self._value(one, secrets) for key, one in value.items()}
         return value
+
+
+def _said(emitter: str, error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return f"the emitter '{emitter}' refuses its settings: {refusals_of(error)}"
+    if isinstance(error, CronpadError):
+        return error.message
+    return said_of(error)
