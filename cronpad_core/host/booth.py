@@ -12,6 +12,7 @@ from typing import Final
 __all__ = ["Booth"]
 
 _MOST_LEFT: Final = 4
+_LAST_S: Final = 0.5
 
 
 class Booth:
@@ -24,6 +25,7 @@ class Booth:
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = asyncio.Lock()
+        self._threads: list[threading.Thread] = []
         self.left = 0
 
     async def call(self, work: Callable[[], object]) -> BaseException | None:
@@ -43,14 +45,19 @@ class Booth:
                 raise
 
     def close(self) -> None:
-        """Ends the thread, unless it hangs."""
+        """Ends the thread, and waits a moment for what was cancelled to clean up behind itself; what hangs is left."""
         loop, self._loop = self._loop, None
         if loop is not None:
             _stop(loop)
+        for thread in self._threads:
+            thread.join(_LAST_S)
 
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
-        threading.Thread(target=_live, args=(loop,), name=f"cronpad-alert-{self._name}", daemon=True).start()
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=_live, args=(loop,), name=f"cronpad-alert-{self._name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
         self._loop = loop
         return loop
 

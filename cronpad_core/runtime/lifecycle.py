@@ -181,9 +181,9 @@ class Runner:
         """Closes sinks, observers and state; what was recorded is flushed."""
         await self._pool.close()
         await self.engine.sender.close()
-        self._emitters.close()
         self._observers.close()
         await self.storage.close()
+        self._emitters.close()
         self._identity.close()
 
     async def _run(self) -> int:
