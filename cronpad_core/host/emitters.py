@@ -50,10 +50,9 @@ class EmitterPool:
             raise UnsentError(f'no alert "{name}" is declared')
         secrets: list[str] = []
         booth = self._booths.setdefault(name, Booth(name))
-        try:
-            settings = self._resolved(spec.settings, secrets)
-        except CronpadError as error:
-            raise UnsentError(error.message) from None
+        settings, refused = self._ready(spec, secrets)
+        if refused is not None:
+            raise UnsentError(refused)
         raised = await booth.call(partial(self._call, name, spec, settings, alert))
         if raised is not None:
             # Without its cause: the emitter's own exception may hold anything.
@@ -74,6 +73,12 @@ class EmitterPool:
             known = settings, found.build(found.settings.model_validate(settings))
             self._built[name] = known
         return known[1].emit(alert)
+
+    def _ready(self, spec: AlertSpec, secrets: list[str]) -> tuple[dict[str, JsonValue], str | None]:
+        try:
+            return self._resolved(spec.settings, secrets), None
+        except CronpadError as error:
+            return {}, error.message
 
     def _resolved(self, settings: Mapping[str, JsonValue], secrets: list[str]) -> dict[str, JsonValue]:
         return {key: self._value(value, secrets) for key, value in settings.items()}

@@ -209,9 +209,7 @@ class _Shared:
             worker=Worker(
                 sinks=parts.sinks, clock=clock, authority=self.authority, tuning=tuning, present=queue.present, emit=emit
             ),
-            recorder=Recorder(
-                history=history, clock=clock, patience=patience, tuning=tuning, rush=rush, emit=emit, alerts=parts.alerts
-            ),
+            recorder=self._recorder(rush),
             settle=Settle(queue=queue, clock=clock, patience=patience, wake=self.wake),
             leases=self._leases(),
             holdings=self.holdings,
@@ -236,6 +234,18 @@ class _Shared:
             authority=self.authority,
             patience=self.patience,
             emit=parts.emit,
+        )
+
+    def _recorder(self, rush: Rush) -> Recorder:
+        parts = self.parts
+        return Recorder(
+            history=parts.storage.history,
+            clock=parts.clock,
+            patience=self.patience,
+            tuning=parts.tuning,
+            rush=rush,
+            emit=parts.emit,
+            alerts=parts.alerts,
         )
 
     def _leases(self) -> LeaseKeeper:

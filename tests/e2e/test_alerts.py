@@ -58,7 +58,7 @@ def test_an_alert_that_was_being_sent_is_repeated_with_its_id(stage: Stage) -> N
 
 
 def test_emitters_that_fail_and_hang_delay_no_run(stage: Stage) -> None:
-    """Row 84: while one emitter hangs and another fails, every slot runs; the one that fails twice is delivered at its third try."""
+    """Row 84: while one emitter hangs and another fails, every slot runs; what fails twice is delivered at the third try."""
     count = stage.root / "count"
     fails = f"echo x >> {count}; test $(wc -l < {count}) -gt 2 || {{ echo no route >&2; exit 7; }}; {_tells(stage, 'fails')}"
     hangs = f"{_tells(stage, 'hangs')}; sleep 600"

@@ -14,6 +14,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any, cast
 
 from faults import FragileQueue
+from mouth import Mouth, fine
 from rules import Rules, SafeCatalog, SafeHistory
 from sinks import Act, ScriptedSinks, Sent
 from watch import WatchedCatalog, WatchedHistory, WatchedQueue
@@ -114,25 +115,6 @@ class _Life:
         return any(one.name == holder and not one.alive for one in self._process.world.processes)
 
 
-class _Mouth:
-    """The emitters: each call is kept by the world, and does what its script says."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    async def emit(self, name: str, alert: Alert) -> None:
-        world = self._process.world
-        await self._process.pace()
-        number = sum(1 for _, _, there in world.said if there.id == alert.id)
-        world.said.append((world.clock.boot_ms(), self._process.name, alert))
-        await world.emitting(name, alert, number)
-        await self._process.pace()
-
-
-async def _fine(name: str, alert: Alert, number: int) -> None:
-    """An emitter that works."""
-
-
 class Process:
     """One incarnation of one process: from its start to its death."""
 
@@ -167,7 +149,7 @@ class Process:
                         tuning=world.tuning,
                         owner=name,
                         alerts=AlertBook(world.alerts),
-                        emitters=_Mouth(self),
+                        emitters=Mouth(self),
                     )
                 )
             )
@@ -316,7 +298,7 @@ class World:
         self.chores = False
         self.alerts: dict[str, AlertSpec] = {}
         self.said: list[tuple[int, str, Alert]] = []
-        self.emitting: Callable[[str, Alert, int], Coroutine[Any, Any, None]] = _fine
+        self.emitting: Callable[[str, Alert, int], Coroutine[Any, Any, None]] = fine
         self.log: list[str] | None = [] if tracing else None
         self._drawn = 0
         self._kept: set[asyncio.Task[Any]] = set()

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
-from pydantic import BaseModel, ValidationError
 
 from cronpad_core.api import API, Alert, AlertEmitter, JsonValue
 from cronpad_testkit.samples import T0
@@ -81,12 +80,12 @@ class AlertEmitterSuite(Suite):
         """It has a name, the API number, a settings model that refuses unknown keys, and ``emit``."""
         assert isinstance(emitter_type.name, str)
         assert emitter_type.api == API
-        assert issubclass(emitter_type.Settings, BaseModel)
+        assert callable(emitter_type.Settings.model_validate)
         assert inspect.iscoroutinefunction(emitter_type.emit)
 
     def test_unknown_settings_are_refused(self, emitter_type: Any, working: EmitterCase) -> None:
         """A key that the settings do not have is an error."""
-        with pytest.raises(ValidationError):
+        with pytest.raises(ValueError, match="no_such_key"):
             emitter_type.Settings.model_validate({**working.settings, "no_such_key": 1})
 
     def test_a1_what_returns_was_sent(self, emitter_type: Any, working: EmitterCase) -> None:
