@@ -6,6 +6,17 @@ Names here are stable within an API number; a class that a plugin registers stat
 from __future__ import annotations
 
 from cronpad_core.domain.admission import OpenDecision, OpenKind, OpenRequest, OpenSnapshot, decide_open, term_of
+from cronpad_core.domain.alert_cases import case_of_opening
+from cronpad_core.domain.alerts import (
+    DEFAULT_EVENTS,
+    AlertCase,
+    AlertItem,
+    AlertKind,
+    AlertRate,
+    AlertRule,
+    AlertSpec,
+    AlertState,
+)
 from cronpad_core.domain.backfill import Backfill, BackfillStatus
 from cronpad_core.domain.dispatch import LockRow, QueueLook, TermRecord
 from cronpad_core.domain.errors import (
@@ -29,6 +40,8 @@ from cronpad_core.domain.errors import (
     TermRefusedError,
 )
 from cronpad_core.domain.events import (
+    AlertFailed,
+    AlertSent,
     AttemptFinished,
     AttemptStarted,
     ClockStepped,
@@ -67,13 +80,15 @@ from cronpad_core.domain.ledger import RangeKind, SlotRange, without_holes
 from cronpad_core.domain.limits import ConcurrencyRule, Limit, Quota, SlaRule, Workspace, limits_of, month_of, scopes_of
 from cronpad_core.domain.misfire import MisfireRule, MissedWindow, ReplayPlan
 from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
+from cronpad_core.domain.outbox import MOST_PENDING, AlertBrief, AlertChannel, AlertEntry, AlertReport, AlertStatus
 from cronpad_core.domain.outcome import Cancelled, Delivered, Failed, Outcome, Report, StreamCapture, TimedOut, Unknown
 from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryPlan, RetryRule, retry_delay_ms
 from cronpad_core.domain.run import MOVES, Attempt, AttemptStatus, Run, RunStatus, SkipReason
+from cronpad_core.domain.telling import AlertRows, put_alert, settle_alert, snooze_alert, tell_alerts
 from cronpad_core.domain.timing import DAY, HOUR, MINUTE, SECOND, JsonValue, Millis, from_ms, rfc3339, to_ms
 from cronpad_core.hookspecs import hookimpl
-from cronpad_core.ports.alerts import Alert, AlertEmitter
+from cronpad_core.ports.alerts import Alert, AlertEmitter, AlertOutbox
 from cronpad_core.ports.asked import AskedRuns, PendingAnswer, PendingRequest
 from cronpad_core.ports.catalog import (
     CatalogStore,
@@ -105,7 +120,23 @@ from cronpad_core.schedules import parse_schedule
 __all__ = [
     "API",
     "Alert",
+    "AlertBrief",
+    "AlertCase",
+    "AlertChannel",
     "AlertEmitter",
+    "AlertEntry",
+    "AlertFailed",
+    "AlertItem",
+    "AlertKind",
+    "AlertOutbox",
+    "AlertRate",
+    "AlertReport",
+    "AlertRows",
+    "AlertRule",
+    "AlertSent",
+    "AlertSpec",
+    "AlertState",
+    "AlertStatus",
     "AskedRuns",
     "Attempt",
     "AttemptFinished",
@@ -127,6 +158,7 @@ __all__ = [
     "CronpadError",
     "CutRequest",
     "DAY",
+    "DEFAULT_EVENTS",
     "Delivered",
     "Delivery",
     "DispatcherChanged",
@@ -159,6 +191,7 @@ __all__ = [
     "LockHeldError",
     "LockRow",
     "MINUTE",
+    "MOST_PENDING",
     "MOVES",
     "MalformedMemberError",
     "Millis",
@@ -246,6 +279,7 @@ __all__ = [
     "Trigger",
     "Unknown",
     "Workspace",
+    "case_of_opening",
     "decide_open",
     "from_ms",
     "hookimpl",
@@ -254,10 +288,14 @@ __all__ = [
     "limits_of",
     "month_of",
     "parse_schedule",
+    "put_alert",
     "retry_delay_ms",
     "rfc3339",
     "run_id_for",
     "scopes_of",
+    "settle_alert",
+    "snooze_alert",
+    "tell_alerts",
     "term_of",
     "to_ms",
     "without_holes",

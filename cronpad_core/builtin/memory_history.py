@@ -26,11 +26,13 @@ from cronpad_core.api import (
     SlotRange,
     TermRecord,
     Trigger,
+    case_of_opening,
     decide_open,
     month_of,
 )
 from cronpad_core.builtin.memory_asked import MemoryAsked
 from cronpad_core.builtin.memory_keeping import MemoryKeeping
+from cronpad_core.builtin.memory_outbox import MemoryOutbox
 from cronpad_core.builtin.memory_rows import HistoryData, age
 
 __all__ = ["MemoryHistory"]
@@ -38,7 +40,7 @@ __all__ = ["MemoryHistory"]
 _REPLACEABLE = (AttemptStatus.RUNNING, AttemptStatus.INTERRUPTED, AttemptStatus.STALE)
 
 
-class MemoryHistory(MemoryAsked, MemoryKeeping):
+class MemoryHistory(MemoryAsked, MemoryKeeping, MemoryOutbox):
     """A history that lives as long as its :class:`HistoryData`: each method is atomic because it never waits.
 
     Of each job it keeps the newest ``keep`` ended runs and, of each version, ranges.
@@ -47,6 +49,8 @@ class MemoryHistory(MemoryAsked, MemoryKeeping):
     def __init__(self, data: HistoryData, *, keep: int) -> None:
         self._data = data
         self._keep = keep
+        self._alerts = data.alerts
+        self._outbox_term = data.term
 
     async def read_term(self) -> TermRecord:
         """The record of the holder."""
@@ -75,6 +79,7 @@ class MemoryHistory(MemoryAsked, MemoryKeeping):
             data.used[run.spec.workspace, month_of(request.now_ms)] += 1
         if decision.replaces is not None and run is not None:
             self._replace_running(run)
+        self._tell(case_of_opening(request, decision))
         return decision
 
     def _seen(self, request: OpenRequest) -> OpenSnapshot:
@@ -123,6 +128,7 @@ class MemoryHistory(MemoryAsked, MemoryKeeping):
             return RecordAnswer(kind=RecordKind.STALE, status=run.status)
         data.set_attempt(attempt)
         data.set_run(_after(run, request), keep=self._keep)
+        self._tell(request.alerts)
         return RecordAnswer(kind=RecordKind.RECORDED, status=request.status, retry=request.retry)
 
     async def raise_fence(self, key: RunKey, *, attempt: int, old: int, new: int) -> bool:
@@ -155,12 +161,18 @@ class MemoryHistory(MemoryAsked, MemoryKeeping):
         )
         data.interrupt(run.id, but_fence=-1, now_ms=request.now_ms)
         data.set_run(ended, keep=self._keep)
+        self._tell(request.alerts)
         return True
 
     async def add_ranges(self, requests: Sequence[RangeRequest], *, term: int) -> list[SlotRange]:
         """Writes what is left of each range, in order. (H5)"""
         self._data.term.require(term)
-        return [row for request in requests for row in self._data.add_range(request, keep=self._keep)]
+        return [row for request in requests for row in self._add_range(request)]
+
+    def _add_range(self, request: RangeRequest) -> list[SlotRange]:
+        written = list(self._data.add_range(request, keep=self._keep))
+        self._tell(request.alerts if written else None)
+        return written
 
     async def run(self, key: RunKey) -> Run | None:
         """One run by key."""

@@ -22,6 +22,7 @@ from cronpad_core.api import (
     without_holes,
 )
 from cronpad_core.builtin.memory_catalog import TermCell
+from cronpad_core.builtin.memory_outbox import AlertData
 
 __all__ = ["HistoryData", "age"]
 
@@ -61,6 +62,7 @@ class HistoryData:
     backfills: dict[str, Backfill] = field(default_factory=dict)
     used: Counter[tuple[str, str]] = field(default_factory=Counter)
     begins_at: Millis | None = None
+    alerts: AlertData = field(default_factory=AlertData)
 
     def of_job(self, job_id: str) -> _JobRows:
         """The indexes of a job."""

@@ -89,7 +89,7 @@ def _direct(invocation: Invocation, out: Output, url: str, clock: SystemClock) -
     return DirectState(host_of(invocation, out).registry, url, settings, clock)
 
 
-async def _reach(path: Path, operation: str, arguments: Document) -> Document | None:
+async def _reach(path: Path, operation: str, arguments: Document, *, within_ms: Millis = ANSWERED_MS) -> Document | None:
     """The answer of the process that listens there; ``None`` where none does, or it does not dispatch any more."""
     try:
         client = await ControlClient.connect(path)
@@ -97,16 +97,16 @@ async def _reach(path: Path, operation: str, arguments: Document) -> Document | 
         return None
     async with client:
         try:
-            return await client.ask(operation, arguments)
+            return await client.ask(operation, arguments, within_ms=within_ms)
         except TermRefusedError:
             return None
 
 
-def ask_running(invocation: Invocation, operation: str, arguments: Document) -> Document:
+def ask_running(invocation: Invocation, operation: str, arguments: Document, *, within_ms: Millis = ANSWERED_MS) -> Document:
     """Has an operation done that only a running process can do. Raises ``NotRunningError`` without one."""
     url = _url(invocation)
     path = socket_path(url)
-    found = None if path is None else asyncio.run(_reach(path, operation, arguments))
+    found = None if path is None else asyncio.run(_reach(path, operation, arguments, within_ms=within_ms))
     if found is None:
         place = url if path is None else path.parent
         if path is not None and not path.parent.is_dir():

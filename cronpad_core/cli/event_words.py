@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TypeAlias, assert_never
 
 from cronpad_core.domain.events import (
+    AlertFailed,
+    AlertSent,
     ClockStepped,
     HistoryPruned,
     JobsRewound,
@@ -18,7 +20,9 @@ from cronpad_core.domain.timing import SECOND, JsonValue
 
 __all__ = ["Told", "words_of"]
 
-Told: TypeAlias = RunEnded | RunHeld | QuotaExceeded | SlaBreached | ClockStepped | JobsRewound | HistoryPruned
+Told: TypeAlias = (
+    AlertSent | AlertFailed | RunEnded | RunHeld | QuotaExceeded | SlaBreached | ClockStepped | JobsRewound | HistoryPruned
+)
 Words: TypeAlias = tuple[str, str, str, Mapping[str, JsonValue]]
 
 
@@ -37,6 +41,14 @@ def words_of(event: Told) -> Words:
         case SlaBreached():
             text = f"{event.job_name}: {event.rule} missed by {event.over_ms / SECOND:.1f} s"
             return "sla", text, "warning", {"job": event.job_name, "rule": event.rule, "over_ms": event.over_ms}
+        case AlertSent():
+            facts = {"alert": event.name, "alert_id": event.alert_id, "kind": event.kind, "tries": event.tries}
+            return "alert_sent", f"alert {event.name}: {event.kind} sent", "debug", facts
+        case AlertFailed():
+            end = "given up" if event.given_up else "it is tried again"
+            text = f"alert {event.name}: {event.kind} could not be sent: {event.error}; {end}"
+            facts = {"alert": event.name, "alert_id": event.alert_id, "tries": event.tries, "given_up": event.given_up}
+            return "alert_failed", text, "warning", facts
         case ClockStepped():
             return "clock", _clock(event), "warning", {"by_ms": event.by_ms, "suspended_ms": event.suspended_ms}
         case JobsRewound():

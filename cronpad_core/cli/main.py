@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "backfill": ("cronpad_core.cli.backfill", "Run past slots of a job."),
     "workspace": ("cronpad_core.cli.workspace", "List, show and limit workspaces."),
     "reload": ("cronpad_core.cli.reload", "Have the active runner read its files again."),
+    "alerts": ("cronpad_core.cli.alerts", "List alerts, try one out, put one off."),
     "audit": ("cronpad_core.cli.audit", "Whether every slot of every job has exactly one outcome."),
     "why": ("cronpad_core.cli.why", "What became of one slot of a job, and why."),
     "db": ("cronpad_core.cli.db", "Check, back up, restore, prune and upgrade the files of a state."),

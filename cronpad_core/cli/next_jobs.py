@@ -28,6 +28,7 @@ def next_of_jobs(invocation: Invocation, out: Output, file: Path, *, name: str |
         [file],
         sinks=host.registry.sink_models(),
         misfires=host.registry.misfire_models(),
+        emitters=host.registry.emitter_models(),
         environ=invocation.environ,
         unavailable=host.registry.unavailable(),
     )

@@ -12,6 +12,8 @@ from cronpad_core.cli.invocation import Invocation
 from cronpad_core.cli.output import Cell, Output, OutputClosed, Styled
 from cronpad_core.control.apply import Applied, ChangeKind, Declared
 from cronpad_core.domain.events import (
+    AlertFailed,
+    AlertSent,
     AttemptFinished,
     ClockStepped,
     DispatcherChanged,
@@ -108,7 +110,17 @@ class RunView(Listener):
                 self._missed(event)
             case DispatcherChanged():
                 self._dispatcher(event)
-            case RunEnded() | RunHeld() | QuotaExceeded() | SlaBreached() | ClockStepped() | JobsRewound() | HistoryPruned():
+            case (
+                RunEnded()
+                | RunHeld()
+                | QuotaExceeded()
+                | SlaBreached()
+                | ClockStepped()
+                | JobsRewound()
+                | HistoryPruned()
+                | AlertSent()
+                | AlertFailed()
+            ):
                 name, text, level, facts = words_of(event)
                 self._say(name, text, level=level, **facts)
             case StoreFailed():

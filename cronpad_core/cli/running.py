@@ -23,7 +23,7 @@ from cronpad_core.host.loader import PluginHost
 from cronpad_core.host.missing import missing_packages
 from cronpad_core.runtime.init import become_init
 from cronpad_core.runtime.interpreter import settle_interpreter
-from cronpad_core.runtime.lifecycle import Runner, RunnerOptions
+from cronpad_core.runtime.lifecycle import DeclaredFiles, Runner, RunnerOptions
 from cronpad_core.runtime.once import run_once
 from cronpad_core.runtime.schedules import read_schedule
 from cronpad_core.runtime.state import state_url
@@ -74,17 +74,18 @@ class Session:
             self.files,
             sinks=registry.sink_models(),
             misfires=registry.misfire_models(),
+            emitters=registry.emitter_models(),
             environ=self.invocation.environ,
             unavailable=registry.unavailable(),
             system=self.system,
         )
 
-    def declared(self) -> tuple[list[Declared], frozenset[str]]:
-        """The jobs of the files, and the files they come from; warnings are said on stderr."""
+    def declared(self) -> DeclaredFiles:
+        """The jobs and alerts of the files, and the files they come from; warnings are said on stderr."""
         loaded = self.read()
         self.warn(loaded.warnings)
         declared = [Declared(spec=one.spec, origin=one.origin, id=one.id) for one in loaded.specs]
-        return declared, loaded.origins
+        return DeclaredFiles(jobs=declared, origins=loaded.origins, alerts=loaded.alerts)
 
     def warn(self, warnings: tuple[Problem, ...]) -> None:
         """Says the warnings of the files, each on a line."""
@@ -109,7 +110,7 @@ class Session:
 
 
 def _schedules(session: Session) -> list[tuple[Declared, Timeline]]:
-    declared, _ = session.declared()
+    declared = session.declared().jobs
     return [(one, read_schedule(one.job_id, 1, one.spec.schedule)) for one in declared]
 
 

@@ -30,7 +30,12 @@ def command(context: click.Context, files: tuple[Path, ...], system: bool) -> No
     invocation = context.ensure_object(Invocation)
     out = Output(invocation)
     registry = host_of(invocation, out).registry
-    types = Types(sinks=registry.sink_models(), misfires=registry.misfire_models(), unavailable=registry.unavailable())
+    types = Types(
+        sinks=registry.sink_models(),
+        misfires=registry.misfire_models(),
+        emitters=registry.emitter_models(),
+        unavailable=registry.unavailable(),
+    )
     loaded, problems = check_jobs(files, types=types, environ=invocation.environ, system=system)
     if out.wants_json:
         out.document("problems", [one.to_json() for one in problems], jobs=len(loaded.specs))

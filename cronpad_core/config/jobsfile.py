@@ -12,8 +12,8 @@ from cronpad_core.config.formats import FORMATS, read_document
 from cronpad_core.config.one_file import DeclaredJob, Gathered, JobsFile
 from cronpad_core.config.plugin_settings import Types
 from cronpad_core.config.problems import Place, Problem, Problems
+from cronpad_core.domain.alerts import AlertSpec
 from cronpad_core.domain.errors import ConfigurationError, PluginError
-from cronpad_core.domain.timing import JsonValue
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["DeclaredJob", "LoadedFiles", "check_jobs", "load_jobs"]
 
 _NO_TYPES: Final[Mapping[str, str]] = {}
+_NO_EMITTERS: Final[Mapping[str, type[BaseModel]]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedFiles:
     """What a set of files says. ``origins`` are all files read, also those without a job; ``alerts`` the ``[alerts.*]`` tables,
-    checked for their shape only."""
+    by name."""
 
     specs: tuple[DeclaredJob, ...]
     origins: frozenset[str]
-    alerts: Mapping[str, JsonValue]
+    alerts: Mapping[str, AlertSpec]
     warnings: tuple[Problem, ...]
 
 
@@ -39,16 +40,17 @@ def load_jobs(
     *,
     sinks: Mapping[str, type[BaseModel]],
     misfires: Mapping[str, type[BaseModel] | None],
+    emitters: Mapping[str, type[BaseModel]] = _NO_EMITTERS,
     environ: Mapping[str, str],
     unavailable: Mapping[str, str] = _NO_TYPES,
     system: bool = False,
 ) -> LoadedFiles:
     """Reads files and directories; raises ``ConfigurationError`` with every problem of every file in ``report``.
 
-    ``sinks`` and ``misfires`` give the models of the loaded types, ``unavailable`` the types whose plugin failed, with why. A
-    file whose only problems are such types raises ``PluginError``. ``system``: crontab lines have a user column.
+    ``sinks``, ``misfires`` and ``emitters`` give the models of loaded types, ``unavailable`` the types whose plugin failed, with
+    why. A file whose only problems are such types raises ``PluginError``. ``system``: crontab lines have a user column.
     """
-    types = Types(sinks=sinks, misfires=misfires, unavailable=unavailable)
+    types = Types(sinks=sinks, misfires=misfires, emitters=emitters, unavailable=unavailable)
     loaded, problems = check_jobs(paths, types=types, environ=environ, system=system)
     errors = problems.errors
     if errors and all(problem.code == "CP124" for problem in errors):

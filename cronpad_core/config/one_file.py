@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
+from cronpad_core.config.alert_table import read_alert
 from cronpad_core.config.document import Document, Path
 from cronpad_core.config.interpolation import fill
 from cronpad_core.config.job_table import RUNNER_KEYS, JobReader
@@ -13,6 +15,7 @@ from cronpad_core.config.plugin_settings import Types
 from cronpad_core.config.problems import Place, Problem, Problems, Severity, did_you_mean
 from cronpad_core.config.shared_keys import SHARED_KEYS, Shared, read_shared
 from cronpad_core.config.table import Table, kind_of
+from cronpad_core.domain.alerts import AlertSpec
 from cronpad_core.domain.job import JobSpec
 from cronpad_core.domain.timing import JsonValue
 
@@ -23,12 +26,16 @@ _TOP_KEYS: Final = ("version", "defaults", "jobs", "alerts")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredJob:
-    """One job of a file: what is declared, its ``id`` key if it has one, and the file's absolute path as its origin."""
+    """One job of a file: what is declared, its ``id`` key if it has one, and the file's absolute path as its origin.
+
+    ``locate_alert`` finds the place where it names an alert.
+    """
 
     spec: JobSpec
     id: str | None
     origin: str
     locate: Callable[[], Place] = field(compare=False, repr=False)
+    locate_alert: Callable[[str], Place] = field(compare=False, repr=False)
 
     @property
     def place(self) -> Place:
@@ -42,7 +49,7 @@ class Gathered:
 
     problems: Problems
     jobs: list[DeclaredJob] = field(default_factory=list)
-    alerts: dict[str, JsonValue] = field(default_factory=dict)
+    alerts: dict[str, AlertSpec] = field(default_factory=dict)
     seen: dict[tuple[str, str], Callable[[], Place]] = field(default_factory=dict)
     rooms: dict[str, tuple[int, Callable[[], Place]]] = field(default_factory=dict)
 
@@ -76,18 +83,18 @@ class Gathered:
             )
 
     def check_alert_names(self) -> None:
-        """Warns of alerts that a job names and no file declares."""
+        """Reports alerts that a job names and no file declares."""
         for job in self.jobs:
             for name in job.spec.alerts:
-                if name not in self.alerts:
+                if ("alert", name) not in self.seen:
                     self.problems.add(
                         Problem(
                             code="CP128",
                             message=f'the alert "{name}" is not declared',
-                            place=job.place,
-                            severity=Severity.WARNING,
+                            place=job.locate_alert(name),
+                            label=f"declared: {', '.join(sorted(self.alerts)) or 'none'}",
                             job=job.spec.name,
-                            hint=did_you_mean(name, self.alerts),
+                            hint=did_you_mean(name, self.alerts) or f"write a table [alerts.{name}]",
                         )
                     )
 
@@ -125,7 +132,7 @@ class JobsFile:
             written=data,
         )
         self._jobs(top, reader, gathered)
-        self._alerts(top, gathered)
+        self._alerts(top, gathered, data)
 
     def _filled(self, data: dict[str, JsonValue]) -> dict[str, JsonValue]:
         jobs = data.get("jobs")
@@ -199,13 +206,31 @@ class JobsFile:
                 spec, given_id = read
                 gathered.share(spec, self._locator("jobs", at, "concurrency"))
                 gathered.jobs.append(
-                    DeclaredJob(spec=spec, id=given_id, origin=self.origin, locate=self._locator("jobs", at, "name"))
+                    DeclaredJob(
+                        spec=spec,
+                        id=given_id,
+                        origin=self.origin,
+                        locate=self._locator("jobs", at, "name"),
+                        locate_alert=partial(self._place_of_alert, top, at),
+                    )
                 )
 
     def _locator(self, *path: str | int) -> Callable[[], Place]:
         return lambda: self.document.locate(path)
 
-    def _alerts(self, top: Table, gathered: Gathered) -> None:
+    def _place_of_alert(self, top: Table, at: int, name: str) -> Place:
+        """Where the job, or the defaults, name the alert."""
+        jobs, defaults = top.data.get("jobs"), top.data.get("defaults")
+        tables: list[tuple[Path, JsonValue]] = [(("defaults",), defaults)]
+        if isinstance(jobs, list):
+            tables.insert(0, (("jobs", at), jobs[at]))
+        for path, table in tables:
+            names = table.get("alerts") if isinstance(table, dict) else None
+            if isinstance(names, list) and name in names:
+                return self.document.locate((*path, "alerts", names.index(name)))
+        return self.document.locate(("jobs", at, "name"))
+
+    def _alerts(self, top: Table, gathered: Gathered, written: dict[str, JsonValue]) -> None:
         alerts = top.table("alerts", wanted="a table of alerts")
         if alerts is None:
             return
@@ -216,8 +241,7 @@ class JobsFile:
             if table is None:
                 continue
             gathered.claim("alert", name, self._locator("alerts", name), None)
-            if "type" not in table:
-                table.problem("CP121", f'the alert "{name}" has no type', key=True)
-            table.text("type")
-            table.texts("events")
-            gathered.alerts[name] = dict(table.data)
+            raw = written.get("alerts")
+            spec = read_alert(table, name, self.types, raw.get(name) if isinstance(raw, dict) else None)
+            if spec is not None:
+                gathered.alerts[name] = spec

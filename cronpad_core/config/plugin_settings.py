@@ -1,10 +1,10 @@
-"""The settings of sinks and misfire policies, checked by their own models; what a model refuses is reported at its place."""
+"""The settings of plugins' types, checked by their own models; what a model refuses is reported at its place."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +37,7 @@ _SECRET_KEY: Final = re.compile(r"(?i)(?:^|[_-])(?:password|passwd|secret|token|
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Types:
-    """What the loaded plugins bring: sinks and misfire policies with the models of their settings.
+    """What the loaded plugins bring: sinks, misfire policies and alert emitters with the models of their settings.
 
     ``unavailable`` says of a type why its plugin is not there.
     """
@@ -45,6 +45,7 @@ class Types:
     sinks: Mapping[str, type[BaseModel]]
     misfires: Mapping[str, type[BaseModel] | None]
     unavailable: Mapping[str, str]
+    emitters: Mapping[str, type[BaseModel]] = field(default_factory=dict)
 
     def refuse(self, table: Table, kind: str, name: str, known: Mapping[str, object], *at: str) -> None:
         """Reports a type that no loaded plugin brings."""

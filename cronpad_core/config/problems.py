@@ -18,11 +18,11 @@ CP120  error    a value of the wrong type
 CP121  error    a key that is needed is missing
 CP122  error    two spellings of one thing in one job
 CP123  error    a duration that is none, or out of bounds
-CP124  error    a sink or misfire policy that no loaded plugin brings
+CP124  error    a sink, misfire policy or alert emitter that no loaded plugin brings
 CP125  error    a value out of bounds or not one of the allowed words
 CP126  error    a name or an id has an odd character, or is too long
 CP127  warning  a crontab line or variable that is not acted on (``@reboot``, ``MAILTO``)
-CP128  warning  a job names an alert that is not declared
+CP128  error    a job names an alert that is not declared
 CP129  error    a part of the design that this version does not have
 CP130  warning  jobs that share a concurrency key give it different caps
 ====== ======== =====================================================================================

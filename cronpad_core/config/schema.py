@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
+from cronpad_core.config.alert_table import EVENTS
 from cronpad_core.config.rules import MOST_RETRIES
 from cronpad_core.domain.job import Guarantee
 from cronpad_core.domain.limits import WORKSPACE_NAME
@@ -19,6 +20,8 @@ __all__ = ["jobs_schema"]
 
 Schema = dict[str, JsonValue]
 
+_NONE: Final[Mapping[str, type[BaseModel]]] = {}
+
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1}
 _TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
 _DURATION: Final[Schema] = {
@@ -28,8 +31,12 @@ _DURATION: Final[Schema] = {
 }
 
 
-def jobs_schema(sinks: Mapping[str, type[BaseModel]], misfires: Mapping[str, type[BaseModel] | None]) -> Schema:
-    """The schema (draft 2020-12) of a jobs file whose sinks and misfire policies are the given ones."""
+def jobs_schema(
+    sinks: Mapping[str, type[BaseModel]],
+    misfires: Mapping[str, type[BaseModel] | None],
+    emitters: Mapping[str, type[BaseModel]] = _NONE,
+) -> Schema:
+    """The schema (draft 2020-12) of a jobs file whose sinks, misfire policies and alert emitters are the given ones."""
     definitions: Schema = {}
     shared = _shared(misfires, definitions)
     job: Schema = {
@@ -45,7 +52,6 @@ def jobs_schema(sinks: Mapping[str, type[BaseModel]], misfires: Mapping[str, typ
             **shared,
         },
     }
-    alert: Schema = {"type": "object", "required": ["type"], "properties": {"type": _TEXT, "events": _TEXTS}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "cronpad jobs file",
@@ -57,7 +63,7 @@ def jobs_schema(sinks: Mapping[str, type[BaseModel]], misfires: Mapping[str, typ
                     "version": {"const": 1},
                     "defaults": _closed({"type": "object", "properties": shared}),
                     "jobs": {"type": "array", "items": _closed(job)},
-                    "alerts": {"type": "object", "additionalProperties": alert},
+                    "alerts": {"type": "object", "additionalProperties": _alert(emitters, definitions)},
                 },
             }
         ),
@@ -166,3 +172,21 @@ def _misfire(misfires: Mapping[str, type[BaseModel] | None], definitions: Schema
         extra: Schema = {"policy": {"const": name}, "window": _DURATION}
         choices.append(_model("misfire", name, model, extra, definitions))
     return {"anyOf": choices}
+
+
+def _alert(emitters: Mapping[str, type[BaseModel]], definitions: Schema) -> Schema:
+    """The alert's own keys, which it has with every emitter, and those of its emitter."""
+    count: Schema = {"type": "integer", "minimum": 1}
+    own: Schema = {
+        "events": {"type": "array", "minItems": 1, "items": {"enum": [kind.value for kind in EVENTS]}},
+        "after": count,
+        "each": {"type": "boolean"},
+        "group_for": _DURATION,
+        "rate": _closed({"type": "object", "required": ["max", "per"], "properties": {"max": count, "per": _DURATION}}),
+        "every": _DURATION,
+    }
+    choices: list[JsonValue] = []
+    for name, model in sorted(emitters.items()):
+        choices.append(_model("alert", name, model, {"type": {"const": name}, **own}, definitions))
+    table: Schema = {"type": "object", "required": ["type"], "properties": {"type": _TEXT, **own}}
+    return {**table, "anyOf": choices} if choices else table

@@ -165,7 +165,7 @@ class Table:
         self.not_one_of(key, value, words)
         return None
 
-    def not_one_of(self, key: str, value: str, words: Iterable[str], *at: str) -> None:
+    def not_one_of(self, key: str, value: str, words: Iterable[str], *at: str | int) -> None:
         """Reports a word that is none of those allowed."""
         known = [str(word) for word in words]
         hint = did_you_mean(value, known)

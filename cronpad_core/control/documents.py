@@ -6,10 +6,11 @@ from cronpad_core.control.backfills import BackfillPlan
 from cronpad_core.control.workspaces import WorkspaceView
 from cronpad_core.domain.backfill import Backfill
 from cronpad_core.domain.job import Job
+from cronpad_core.domain.outbox import AlertChannel, AlertEntry, AlertStatus
 from cronpad_core.domain.run import Run
 from cronpad_core.domain.timing import JsonValue, Millis, rfc3339
 
-__all__ = ["backfill_document", "job_document", "run_document", "workspace_document"]
+__all__ = ["alert_document", "backfill_document", "channel_document", "job_document", "run_document", "workspace_document"]
 
 Document = dict[str, JsonValue]
 
@@ -86,4 +87,36 @@ def workspace_document(view: WorkspaceView) -> Document:
         "concurrency": workspace.concurrency,
         "month": view.month,
         "used": view.used,
+    }
+
+
+def alert_document(entry: AlertEntry, *, snoozed: bool) -> Document:
+    """One alert on its way, or at its end; ``state`` is its status, or ``snoozed`` while it waits for that."""
+    waits = snoozed and entry.status is AlertStatus.PENDING
+    return {
+        "id": entry.id,
+        "alert": entry.name,
+        "state": "snoozed" if waits else entry.status.value,
+        "kind": "several" if entry.kind is None else entry.kind.value,
+        "text": "; ".join(item.text for item in entry.items),
+        "items": [
+            {"id": item.id, "kind": item.kind.value, "job": item.job_name, "run_id": item.run_id, "text": item.text}
+            for item in entry.items
+        ],
+        "left_out": entry.left_out,
+        "tries": entry.tries,
+        "error": entry.error,
+        **_instant("created_at", entry.created_at_ms),
+        **_instant("next_at", entry.next_at_ms if entry.status is AlertStatus.PENDING else None),
+        **_instant("settled_at", entry.settled_at_ms),
+    }
+
+
+def channel_document(channel: AlertChannel) -> Document:
+    """How an alert fares."""
+    return {
+        "alert": channel.name,
+        **_instant("snoozed_until_at", channel.snoozed_until_ms or None),
+        "failures": channel.failures,
+        "dropped": channel.dropped,
     }

@@ -10,6 +10,7 @@ operation             arguments (those with a ? may be left out)
 ``job-resume``        ``job``
 ``run-cancel``        ``run``, ``reason``?
 ``run-retry``         ``run``, ``token``?
+``alert-snooze``      ``alert``, ``for_ms`` (0 ends it)
 ``workspace-set``     ``workspace``, ``suspended``?, ``reason``?, ``quota``?, ``quota_blocking``?, ``concurrency``?
 ====================  ================================================================================================
 
@@ -26,10 +27,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from cronpad_core.control.alerts import snooze
 from cronpad_core.control.arguments import Arguments
 from cronpad_core.control.backfills import cancel_backfill, plan_backfill, start_backfill
 from cronpad_core.control.desk import Desk
-from cronpad_core.control.documents import backfill_document, job_document, run_document, workspace_document
+from cronpad_core.control.documents import backfill_document, channel_document, job_document, run_document, workspace_document
 from cronpad_core.control.pausing import pause, resume
 from cronpad_core.control.queries import find_job, find_run
 from cronpad_core.control.runs import cancel, retry
@@ -115,6 +117,10 @@ async def _run_retry(desk: Desk, given: Arguments) -> Document:
     return {**run_document(answer.run), "created": answer.created}
 
 
+async def _alert_snooze(desk: Desk, given: Arguments) -> Document:
+    return channel_document(await snooze(desk, given.text("alert"), for_ms=given.instant("for_ms")))
+
+
 async def _workspace_set(desk: Desk, given: Arguments) -> Document:
     name, suspended, reason = given.text("workspace"), given.flag_or_none("suspended"), given.text_or_none("reason")
     quota, concurrency = _limit(given, "quota", 0), _limit(given, "concurrency", 1)
@@ -139,6 +145,7 @@ _TABLE: Final[Mapping[str, _Operation]] = {
     "job-resume": _Operation(_job_resume, ("job",)),
     "run-cancel": _Operation(_run_cancel, ("run", "reason")),
     "run-retry": _Operation(_run_retry, ("run", "token")),
+    "alert-snooze": _Operation(_alert_snooze, ("alert", "for_ms")),
     "workspace-set": _Operation(_workspace_set, ("workspace", "suspended", "reason", "quota", "quota_blocking", "concurrency")),
 }
 

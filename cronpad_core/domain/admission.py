@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 
+from cronpad_core.domain.alerts import AlertRule
 from cronpad_core.domain.ids import run_id_for
 from cronpad_core.domain.job import Guarantee, JobSpec
 from cronpad_core.domain.limits import Limit, Quota
@@ -49,6 +50,7 @@ class OpenRequest:
     the job this process still runs without their rows counting as running. ``skip`` opens it as skipped for that reason.
     ``limits`` are the caps that it must find room under, ``quota`` what its workspace may open in the month of ``now_ms``.
     ``patient``: a slot of a decided catch-up, held where its overlap rule would skip it: those run one after another.
+    ``alerts`` are the rules by which the opening is told of.
     """
 
     occurrence: Occurrence
@@ -64,6 +66,7 @@ class OpenRequest:
     limits: tuple[Limit, ...] = ()
     quota: Quota | None = None
     patient: bool = False
+    alerts: tuple[AlertRule, ...] = ()
 
 
 @value

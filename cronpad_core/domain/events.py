@@ -13,6 +13,8 @@ from cronpad_core.domain.run import Attempt, RunStatus, SkipReason
 from cronpad_core.domain.timing import Millis
 
 __all__ = [
+    "AlertFailed",
+    "AlertSent",
     "AttemptFinished",
     "AttemptStarted",
     "ClockStepped",
@@ -210,6 +212,28 @@ class DispatcherChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSent:
+    """An alert was sent by its emitter, at the ``tries``-th try."""
+
+    alert_id: str
+    name: str
+    kind: str
+    tries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertFailed:
+    """A try to send an alert failed; ``given_up`` says that it was the last one."""
+
+    alert_id: str
+    name: str
+    kind: str
+    tries: int
+    error: str
+    given_up: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFailed:
     """A store began to fail; told once per episode."""
 
@@ -244,6 +268,8 @@ Event: TypeAlias = (
     | EntriesRepaired
     | QueueRebuilt
     | DispatcherChanged
+    | AlertSent
+    | AlertFailed
     | StoreFailed
     | StoreRecovered
 )

@@ -7,7 +7,7 @@ import hashlib
 from cronpad_core.domain.occurrence import Occurrence, RunKey
 from cronpad_core.domain.timing import Millis
 
-__all__ = ["backfill_id_for", "digest_below", "idempotency_key", "job_id_for", "run_id_for"]
+__all__ = ["alert_id_for", "backfill_id_for", "digest_below", "idempotency_key", "job_id_for", "run_id_for"]
 
 
 def _digest(*parts: str) -> bytes:
@@ -38,6 +38,11 @@ def run_id_for(key: RunKey) -> str:
 def backfill_id_for(job_id: str, from_ms: Millis, to_ms: Millis, created_at_ms: Millis) -> str:
     """The id of a backfill: asking for the same range in the same millisecond is asking for the same backfill."""
     return "bf_" + _base32("backfill", job_id, str(from_ms), str(to_ms), str(created_at_ms))
+
+
+def alert_id_for(name: str, kind: str, job_id: str, about: str) -> str:
+    """The id of one thing that one alert tells: the same however often it is told or sent."""
+    return "al_" + _base32("alert", name, kind, job_id, about)
 
 
 def idempotency_key(key: RunKey) -> str:

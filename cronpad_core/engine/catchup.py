@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cronpad_core.domain.alert_cases import case_of_missed
 from cronpad_core.domain.events import SlotsMissed
 from cronpad_core.domain.job import Job, Replay
 from cronpad_core.domain.ledger import RangeKind, SlotRange
 from cronpad_core.domain.misfire import MissedWindow, ReplayPlan
 from cronpad_core.domain.timing import Millis
+from cronpad_core.engine.alert_book import AlertBook
 from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.ticket import Ticket
 from cronpad_core.ports.catalog import CatalogStore, Move, MoveKind
@@ -83,6 +85,7 @@ class CatchUp:
         schedules: ScheduleReader,
         policies: Mapping[str, MisfirePolicy],
         emit: Emit,
+        alerts: AlertBook,
     ) -> None:
         self._catalog = catalog
         self._history = history
@@ -90,6 +93,7 @@ class CatchUp:
         self._schedules = schedules
         self._policies = policies
         self._emit = emit
+        self._alerts = alerts
 
     async def decide(self, ticket: Ticket) -> Decision:
         """Decides over the slots from this entry's to now. Raises ``TermRefusedError`` and ``ScheduleError``."""
@@ -146,6 +150,10 @@ class CatchUp:
         spans = [(window.first_ms, window.newest_ms)]
         if plan.first_ms is not None and plan.until_ms is not None:
             spans = [(window.first_ms, plan.first_ms - 1), (plan.until_ms + 1, window.newest_ms)]
+        rules, case = self._alerts.rules(job.spec.alerts), None
+        if rules:
+            missed = sum(window.count_between(first - 1, last) for first, last in spans if first <= last)
+            case = case_of_missed(rules, job, window.first_ms, window.newest_ms, missed, window.now_ms)
         return [
             RangeRequest(
                 range=SlotRange(
@@ -158,6 +166,7 @@ class CatchUp:
                     reason=f"misfire policy {job.spec.misfire.policy}",
                 ),
                 slots=lambda a, b: schedule.count_between_ms(a - 1, b),
+                alerts=case,
             )
             for first, last in spans
             if first <= last

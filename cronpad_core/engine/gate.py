@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
+from cronpad_core.domain.alert_cases import case_of_end
 from cronpad_core.domain.events import RunEnded
 from cronpad_core.domain.job import Job, JobStatus
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.run import Run, RunStatus
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.alert_book import AlertBook
 from cronpad_core.engine.job_cache import JobCache
 from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.ticket import Ticket
@@ -88,6 +90,7 @@ class Gate:
         schedules: ScheduleReader,
         tuning: Tuning,
         emit: Emit,
+        alerts: AlertBook,
     ) -> None:
         self._catalog = catalog
         self._history = history
@@ -96,6 +99,7 @@ class Gate:
         self._schedules = schedules
         self._tuning = tuning
         self._emit = emit
+        self._alerts = alerts
 
     def plain(self, ticket: Ticket) -> Ticket | None:
         """The ticket with its job, where its verdict is ``OPEN`` and nothing has to be asked for that; else ``None``."""
@@ -132,6 +136,7 @@ class Gate:
         end = ending(occurrence, run, job, self._clock.wall_ms())
         if end is None:
             return Verdict.OPEN, replace(ticket, run=run)
+        rules, now_ms = self._alerts.rules(run.spec.alerts), self._clock.wall_ms()
         request = EndRequest(
             key=run.key,
             was=run.status,
@@ -139,7 +144,8 @@ class Gate:
             fence=ticket.holding.fence,
             status=end[0],
             reason=end[1],
-            now_ms=self._clock.wall_ms(),
+            now_ms=now_ms,
+            alerts=case_of_end(rules, run, *end, now_ms) if rules else None,
         )
         if await self._patience.insist("history", lambda: self._history.end(request)):
             self._emit(RunEnded(occurrence=occurrence, job_name=run.spec.name, run_id=run.id, status=end[0], reason=end[1]))

@@ -12,6 +12,7 @@ from cronpad_core.domain.limits import Workspace, limits_of, month_of
 from cronpad_core.domain.run import RunStatus, SkipReason
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.alert_book import AlertBook
 from cronpad_core.engine.job_cache import JobCache
 from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.ticket import Holdings, Ticket
@@ -39,6 +40,7 @@ class Opener:
         tuning: Tuning,
         available: Callable[[str], bool],
         emit: Emit,
+        alerts: AlertBook,
     ) -> None:
         self._catalog = catalog
         self._history = history
@@ -48,6 +50,7 @@ class Opener:
         self._tuning = tuning
         self._available = available
         self._emit = emit
+        self._alerts = alerts
 
     async def open(self, tickets: Sequence[Ticket]) -> list[tuple[OpenDecision, Ticket]]:
         """Opens the tickets' runs in one transaction, in order, or says of each why not."""
@@ -128,6 +131,7 @@ class Opener:
             limits=limits_of(ticket.occurrence.job_id, spec.concurrency, workspace, most),
             quota=workspace.quota if workspace is not None else None,
             patient=ticket.replayed,
+            alerts=self._alerts.rules(spec.alerts),
         )
 
     def _skip(self, spec: JobSpec, workspace: Workspace | None) -> SkipReason | None:

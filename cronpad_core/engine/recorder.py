@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from cronpad_core.domain.alert_cases import case_of_result
 from cronpad_core.domain.events import AttemptFinished, LeaseLost, SlaBreached
 from cronpad_core.domain.occurrence import Trigger
 from cronpad_core.domain.run import Attempt
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.alert_book import AlertBook
 from cronpad_core.engine.patience import Emit, Patience
 from cronpad_core.engine.rush import Rush
 from cronpad_core.engine.ticket import Result, Ticket
@@ -54,7 +56,15 @@ class Recorder:
     """
 
     def __init__(
-        self, *, history: HistoryStore, clock: Clock, patience: Patience, tuning: Tuning, rush: Rush, emit: Emit
+        self,
+        *,
+        history: HistoryStore,
+        clock: Clock,
+        patience: Patience,
+        tuning: Tuning,
+        rush: Rush,
+        emit: Emit,
+        alerts: AlertBook,
     ) -> None:
         self._history = history
         self._clock = clock
@@ -62,6 +72,7 @@ class Recorder:
         self._tuning = tuning
         self._rush = rush
         self._emit = emit
+        self._alerts = alerts
         self._waiting: list[tuple[RecordRequest, asyncio.Future[RecordAnswer]]] = []
         self._flushing: set[asyncio.Task[None]] = set()
 
@@ -188,4 +199,6 @@ class Recorder:
             facts={**outcome.facts, "sla": [rule for rule, _ in breaches]} if breaches else outcome.facts,
             output=outcome.output,
         )
-        return RecordRequest(key=run.key, attempt=attempt, status=settlement.run, retry=settlement.retry)
+        rules = self._alerts.rules(run.spec.alerts)
+        case = case_of_result(rules, run, attempt, settlement.run, [rule for rule, _ in breaches]) if rules else None
+        return RecordRequest(key=run.key, attempt=attempt, status=settlement.run, retry=settlement.retry, alerts=case)

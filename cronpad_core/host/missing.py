@@ -10,10 +10,14 @@ __all__ = ["PACKAGES", "install_hint", "missing_hint", "missing_packages", "unkn
 PACKAGES: Mapping[str, Mapping[str, str]] = {
     "sink": {"command": "cronpad-command"},
     "misfire policy": {},
-    "alert emitter": {},
+    "alert emitter": {"apprise": "cronpad-apprise"},
     "storage": {"sqlite": "cronpad-sql"},
 }
 """By kind and type name: the distribution that brings it. Names only; nothing here is ever imported."""
+
+
+_OPTIONAL = frozenset({"cronpad-apprise"})
+"""Packages that nobody misses who did not ask for them."""
 
 
 def unknown_message(kind: str, name: str, known: Iterable[str], broken: str | None) -> str:
@@ -26,9 +30,8 @@ def unknown_message(kind: str, name: str, known: Iterable[str], broken: str | No
 
 def missing_packages(present: Collection[tuple[str, str]]) -> tuple[str, ...]:
     """Which of cronpad's own packages brought nothing, given the kinds and names of all types that are there."""
-    return tuple(
-        sorted({package for kind, names in PACKAGES.items() for name, package in names.items() if (kind, name) not in present})
-    )
+    missing = {package for kind, names in PACKAGES.items() for name, package in names.items() if (kind, name) not in present}
+    return tuple(sorted(missing - _OPTIONAL))
 
 
 def install_hint(kind: str, name: str) -> str | None:

@@ -29,6 +29,7 @@ from cronpad_core.api import (
 )
 from cronpad_core.host.answers import storable
 from cronpad_core.host.calls import run_in_thread, said_of
+from cronpad_core.host.refusals import refusals_of
 from cronpad_core.host.registry import Registry
 from cronpad_core.host.threads import ThreadSlots
 
@@ -98,7 +99,7 @@ class SinkPool:
         try:
             ready = replace(delivery, settings=self._validated(sink_type, settings_key, settings))
         except ValidationError as error:
-            reason = self._redact(f"sink '{sink_type}' refuses its settings: {_refusals(error)}")
+            reason = self._redact(f"sink '{sink_type}' refuses its settings: {refusals_of(error)}")
             return Failed(reason=reason, facts={"error": "settings_refused"}, retryable=False, undelivered=True)
         except BaseException as error:
             return self._plugin_error(sink_type, error, undelivered=True)
@@ -203,9 +204,3 @@ def _traceback_of(error: BaseException) -> str:
     with contextlib.suppress(Exception):  # an exception whose own text raises
         text = "".join(traceback.format_exception(error))
     return text.encode("utf-8", "backslashreplace")[-_TRACEBACK_BYTES:].decode("utf-8", "ignore")
-
-
-def _refusals(error: ValidationError) -> str:
-    # Without the values: one of them may be a secret.
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"{'.'.join(str(part) for part in one['loc']) or 'settings'}: {one['msg']}" for one in found)

@@ -19,6 +19,7 @@ H11   ``prune`` removes ended runs alone, but not that at which an open backfill
       every scheduled slot that it removed
 H12   ``used`` is the number of openings that ``decide_open`` counted
 H13   after ``cut_ranges`` no range of that version reaches past the bound, and counts are true
+H14   what a written outcome means for alerts is told by ``tell_alerts`` in the same transaction, and for no other
 ====  =============================================================================================================
 """
 
@@ -30,12 +31,14 @@ from enum import StrEnum
 from typing import Protocol
 
 from cronpad_core.domain.admission import OpenDecision, OpenRequest
+from cronpad_core.domain.alerts import AlertCase
 from cronpad_core.domain.ledger import SlotRange
 from cronpad_core.domain.occurrence import RunKey
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.run import Attempt, Run, RunStatus
 from cronpad_core.domain.timing import Millis
 from cronpad_core.domain.values import value
+from cronpad_core.ports.alerts import AlertOutbox
 from cronpad_core.ports.asked import AskedRuns
 from cronpad_core.ports.catalog import TermStore
 from cronpad_core.ports.keeping import Keeping, SlotCounter
@@ -48,13 +51,14 @@ class RecordRequest:
     """The result of one attempt.
 
     ``status`` is the run's new status: terminal, ``retrying`` (then ``retry`` is the plan), or ``running`` for an interrupted
-    attempt that the next holder delivers again (then the run is marked clean).
+    attempt that the next holder delivers again (then the run is marked clean). ``alerts`` is what a recorded result is told for.
     """
 
     key: RunKey
     attempt: Attempt
     status: RunStatus
     retry: RetryPlan | None = None
+    alerts: AlertCase | None = None
 
 
 class RecordKind(StrEnum):
@@ -76,7 +80,10 @@ class RecordAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRequest:
-    """Ends a run without another attempt: only while it is in ``was`` with ``attempt`` and a fence not above ``fence``."""
+    """Ends a run without another attempt: only while it is in ``was`` with ``attempt`` and a fence not above ``fence``.
+
+    ``alerts`` is what such an end is told for.
+    """
 
     key: RunKey
     was: RunStatus
@@ -85,18 +92,23 @@ class EndRequest:
     status: RunStatus
     reason: str
     now_ms: Millis
+    alerts: AlertCase | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeRequest:
-    """A range row to write; its own ``count`` is ignored, ``slots`` counts what is left of it after cutting."""
+    """A range row to write; its own ``count`` is ignored, ``slots`` counts what is left of it after cutting.
+
+    ``alerts`` is what it is told for, where anything of it was written.
+    """
 
     range: SlotRange
     slots: SlotCounter
+    alerts: AlertCase | None = None
 
 
-class HistoryStore(TermStore, AskedRuns, Keeping, Protocol):
-    """Runs, attempts and ranges; what people asked for; and how far back it all reaches."""
+class HistoryStore(TermStore, AskedRuns, Keeping, AlertOutbox, Protocol):
+    """Runs, attempts and ranges; what people asked for; how far back it all reaches; and the alerts that wait to be sent."""
 
     async def open_runs(self, requests: Sequence[OpenRequest]) -> list[OpenDecision]:
         """Opens runs, in order, each seeing those before it; one answer for each. (H1, H2, H6)

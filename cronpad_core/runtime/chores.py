@@ -53,7 +53,7 @@ class Chores:
     @property
     def all(self) -> tuple[Chore, ...]:
         """All of them."""
-        return self._feed, self._resume, self._prune, self._update_zones
+        return self._feed, self._resume, self._prune, self._update_zones, self._engine.sender.step
 
     async def _feed(self) -> Millis:
         if not self._engine.authority.may_claim():

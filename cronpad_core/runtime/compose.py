@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.advancer import Advancer
+from cronpad_core.engine.alert_book import AlertBook
+from cronpad_core.engine.alerts import AlertSender
 from cronpad_core.engine.authority import Authority
 from cronpad_core.engine.budget import ReplayBudget
 from cronpad_core.engine.catchup import CatchUp
@@ -28,6 +30,7 @@ from cronpad_core.engine.settle import Settle
 from cronpad_core.engine.ticket import Holdings
 from cronpad_core.engine.wakeup import WakeUp
 from cronpad_core.engine.worker import Sinks, Worker
+from cronpad_core.ports.alerts import Alert, Emitters
 from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.liveness import Liveness
 from cronpad_core.ports.misfire import MisfirePolicy
@@ -36,6 +39,14 @@ from cronpad_core.ports.storage import Storage
 from cronpad_core.runtime.line import Line
 
 __all__ = ["Engine", "Parts", "compose"]
+
+
+class NoEmitters:
+    """Sends nothing, and says so."""
+
+    async def emit(self, name: str, alert: Alert) -> None:
+        """Raises ``LookupError``."""
+        raise LookupError(f'the alert "{name}" has no emitter here')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,8 @@ class Parts:
     emit: Emit
     tuning: Tuning
     owner: str
+    alerts: AlertBook = field(default_factory=AlertBook)
+    emitters: Emitters = field(default_factory=NoEmitters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +88,7 @@ class Engine:
     budget: ReplayBudget
     advancer: Advancer
     worker: Worker
+    sender: AlertSender
 
 
 def compose(parts: Parts) -> Engine:
@@ -130,6 +144,7 @@ def compose(parts: Parts) -> Engine:
         budget=shared.budget,
         advancer=line.advancer,
         worker=line.worker,
+        sender=shared.sender(),
     )
 
 
@@ -160,6 +175,7 @@ class _Shared:
                 schedules=schedules,
                 tuning=tuning,
                 emit=emit,
+                alerts=parts.alerts,
             ),
             catchup=CatchUp(
                 catalog=catalog,
@@ -168,17 +184,9 @@ class _Shared:
                 schedules=schedules,
                 policies=parts.policies,
                 emit=emit,
+                alerts=parts.alerts,
             ),
-            opener=Opener(
-                catalog=catalog,
-                history=history,
-                clock=clock,
-                patience=patience,
-                holdings=self.holdings,
-                tuning=tuning,
-                available=parts.sinks.available,
-                emit=emit,
-            ),
+            opener=self._opener(),
             advancer=Advancer(
                 catalog=catalog,
                 queue=queue,
@@ -191,7 +199,7 @@ class _Shared:
             worker=Worker(
                 sinks=parts.sinks, clock=clock, authority=self.authority, tuning=tuning, present=queue.present, emit=emit
             ),
-            recorder=Recorder(history=history, clock=clock, patience=patience, tuning=tuning, rush=rush, emit=emit),
+            recorder=self._recorder(rush),
             settle=Settle(queue=queue, clock=clock, patience=patience, wake=self.wake),
             leases=self._leases(),
             holdings=self.holdings,
@@ -203,6 +211,45 @@ class _Shared:
             clock=clock,
             wake=self.wake,
             emit=emit,
+        )
+
+    def _opener(self) -> Opener:
+        parts = self.parts
+        return Opener(
+            catalog=self.catalog,
+            history=parts.storage.history,
+            clock=parts.clock,
+            patience=self.patience,
+            holdings=self.holdings,
+            tuning=parts.tuning,
+            available=parts.sinks.available,
+            emit=parts.emit,
+            alerts=parts.alerts,
+        )
+
+    def sender(self) -> AlertSender:
+        """The part that sends alerts."""
+        parts = self.parts
+        return AlertSender(
+            history=parts.storage.history,
+            emitters=parts.emitters,
+            book=parts.alerts,
+            clock=parts.clock,
+            authority=self.authority,
+            patience=self.patience,
+            emit=parts.emit,
+        )
+
+    def _recorder(self, rush: Rush) -> Recorder:
+        parts = self.parts
+        return Recorder(
+            history=parts.storage.history,
+            clock=parts.clock,
+            patience=self.patience,
+            tuning=parts.tuning,
+            rush=rush,
+            emit=parts.emit,
+            alerts=parts.alerts,
         )
 
     def _leases(self) -> LeaseKeeper:

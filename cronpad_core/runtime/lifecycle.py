@@ -7,21 +7,26 @@ import os
 import secrets
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from cronpad_core.config.secrets import resolve_secret
 from cronpad_core.config.settings import Settings
 from cronpad_core.control.apply import Applied, ChangeKind, Declared, apply
+from cronpad_core.control.arguments import Arguments
+from cronpad_core.domain.alerts import AlertSpec
 from cronpad_core.domain.errors import ConfigurationError, CoreDiedError, CronpadError
 from cronpad_core.domain.events import DispatcherChanged, Event
 from cronpad_core.domain.timing import JsonValue
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.alert_book import AlertBook
+from cronpad_core.host.emitters import EmitterPool
 from cronpad_core.host.loader import PluginHost
 from cronpad_core.host.observers import Observers, tell_hook
 from cronpad_core.host.sinks import SinkPool
 from cronpad_core.ports.clock import Clock
 from cronpad_core.ports.misfire import MisfirePolicy
+from cronpad_core.runtime.alert_test import send_test
 from cronpad_core.runtime.chores import Chores, keep_of
 from cronpad_core.runtime.clock import SystemClock
 from cronpad_core.runtime.compose import Engine, Parts, compose
@@ -36,9 +41,11 @@ from cronpad_core.runtime.sinks import HostSinks
 from cronpad_core.runtime.state import identity_for, open_storage
 from cronpad_core.runtime.vitals import Vitals
 
-__all__ = ["Listener", "Runner", "RunnerOptions", "tuning_of"]
+__all__ = ["DeclaredFiles", "Listener", "Runner", "RunnerOptions", "tuning_of"]
 
 STARTED_S, STOPPING_S = 30.0, 5.0
+LAST_ALERTS_MS = 2_000
+"""How long a stop waits for alerts that are due; what is not sent by then waits for the next start."""
 
 
 def tuning_of(settings: Settings) -> Tuning:
@@ -80,11 +87,20 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredFiles:
+    """What the files declare; ``origins`` are the files themselves."""
+
+    jobs: list[Declared]
+    origins: frozenset[str]
+    alerts: Mapping[str, AlertSpec] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerOptions:
-    """How to run. ``load`` reads the files again and raises ``CronpadError`` where they are refused; ``origins`` are theirs."""
+    """How to run. ``load`` reads the files again and raises ``CronpadError`` where they are refused."""
 
     url: str
-    load: Callable[[], tuple[list[Declared], frozenset[str]]]
+    load: Callable[[], DeclaredFiles]
     settings: Settings
     environ: Mapping[str, str]
     stand_by: bool = True
@@ -101,7 +117,8 @@ class Runner:
         self.clock: Clock = clock or SystemClock()
         self._stop = asyncio.Event()
         self._drain: Drain | None = None
-        self.declared, self._origins = options.load()
+        files = options.load()
+        self.declared, self._origins = files.jobs, files.origins
         self.storage = open_storage(host.registry, options.url, options.settings, self.clock)
         token = secrets.token_hex(8)
         self._identity = identity_for(self.storage, self.clock, token)
@@ -113,6 +130,9 @@ class Runner:
             plugin_settings=_plugin_tables(options.settings),
             state=options.url,
         )
+        self._emitters = EmitterPool(host.registry, secret=partial(resolve_secret, environ=options.environ))
+        self._alerts = AlertBook()
+        self._declare(files.alerts)
         self.schedules = ScheduleBook()
         self.engine: Engine = compose(
             Parts(
@@ -126,6 +146,8 @@ class Runner:
                 emit=self._emit,
                 tuning=tuning_of(options.settings),
                 owner=token,
+                alerts=self._alerts,
+                emitters=self._emitters,
             )
         )
         self._chores = Chores(self.engine, desk_of(self.engine), self.schedules, keep_of(options.settings))
@@ -158,8 +180,10 @@ class Runner:
     async def close(self) -> None:
         """Closes sinks, observers and state; what was recorded is flushed."""
         await self._pool.close()
+        await self.engine.sender.close()
         self._observers.close()
         await self.storage.close()
+        self._emitters.close()
         self._identity.close()
 
     async def _run(self) -> int:
@@ -202,6 +226,7 @@ class Runner:
         ):
             self._listener.note(line)
         interrupted = await self._drain.run()
+        await self.engine.sender.flush(LAST_ALERTS_MS)
         if self.engine.authority.term is not None:
             self._pulse("stopped")
         await self.engine.dispatcher.give_back()
@@ -251,7 +276,7 @@ class Runner:
         directory = self.storage.directory
         if directory is None:
             return None
-        name, own = socket_name(self._options.url), {"reload": self._asked_to_reload}
+        name, own = socket_name(self._options.url), {"reload": self._asked_to_reload, "alert-test": self._asked_to_test}
         return ControlSocket(directory, desk_of(self.engine), name=name, operations=own, note=self._listener.note)
 
     async def _tell_started(self) -> None:
@@ -299,8 +324,13 @@ class Runner:
             self._listener.note(f"the files were read, but applying them broke off: {error.message}; send SIGHUP again")
 
     def _read_again(self) -> None:
-        declared, origins = self._options.load()
-        self.declared, self._origins = declared, self._origins | origins
+        files = self._options.load()
+        self.declared, self._origins = files.jobs, self._origins | files.origins
+        self._declare(files.alerts)
+
+    def _declare(self, alerts: Mapping[str, AlertSpec]) -> None:
+        self._alerts.replace(alerts)
+        self._emitters.replace(alerts)
 
     async def _apply_again(self) -> Applied:
         applied = await self._apply()
@@ -315,6 +345,12 @@ class Runner:
         self._read_again()
         applied = await self._apply_again()
         return {kind.value: len(applied.of(kind)) for kind in ChangeKind}
+
+    async def _asked_to_test(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """The operation ``alert-test``: sends a test by one of the alerts, and answers how that went."""
+        name = Arguments("alert-test", arguments, ("alert",)).text("alert")
+        error = await send_test(self._emitters, self._alerts.declared, name, now_ms=self.clock.wall_ms())
+        return {"alert": name, "sent": error is None, "error": error}
 
     async def _until_idle(self) -> None:
         """Returns when every job has completed and nothing is queued or running."""

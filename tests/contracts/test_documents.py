@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from enum import StrEnum
 from typing import get_args
 
@@ -15,8 +16,10 @@ import click
 import house
 import pytest
 
+from cronpad_core.builtin.log_alerts import LogSettings
 from cronpad_core.cli.main import cli
 from cronpad_core.config import problems
+from cronpad_core.config.alert_table import ALERT_KEYS, EVENTS
 from cronpad_core.config.job_table import JOB_KEYS, RUNNER_KEYS
 from cronpad_core.config.settings import describe
 from cronpad_core.config.shared_keys import SHARED_KEYS
@@ -26,6 +29,7 @@ from cronpad_core.domain.job import JobStatus
 from cronpad_core.domain.run import AttemptStatus, RunStatus, SkipReason
 from cronpad_core.hookspecs import CronpadSpecs
 from cronpad_core.ports import queue
+from cronpad_core.ports.alerts import Alert
 from cronpad_core.schedules.changes import FoldRule, GapRule
 from cronpad_core.schedules.cron import ALIASES
 
@@ -260,3 +264,24 @@ def test_every_schedule_word_is_documented() -> None:
     text = (house.REFERENCE / "schedules.md").read_text(encoding="utf-8")
     words = [*ALIASES, *(rule.value for rule in (*GapRule, *FoldRule))]
     assert [word for word in words if f"`{word}`" not in text] == []
+
+
+# --------------------------------------------------------------------------------------------------------------- alerts
+
+
+def test_every_key_and_event_of_an_alert_is_documented() -> None:
+    """alerts.md lists each key of an alert's table and each event that it can ask for, and no other."""
+    assert set(_rows("alerts.md", "Keys")) == set(ALERT_KEYS)
+    assert set(_rows("alerts.md", "Events")) == {kind.value for kind in EVENTS}
+
+
+def test_every_field_of_an_alert_is_documented() -> None:
+    """alerts.md says what each field of an alert holds."""
+    named = {name for row in _rows("alerts.md", "What an alert holds") for name in re.findall(r"\w+", row)}
+    assert named == {one.name for one in fields(Alert)}
+
+
+def test_every_bundled_emitter_is_documented() -> None:
+    """alerts.md lists the settings of the core's own emitter."""
+    [settings] = _rows("alerts.md", "Emitters")["log"]
+    assert set(LogSettings.model_fields) <= set(re.findall(r"`(\w+)`", settings))

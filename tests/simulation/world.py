@@ -14,6 +14,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any, cast
 
 from faults import FragileQueue
+from mouth import Mouth, fine
 from rules import Rules, SafeCatalog, SafeHistory
 from sinks import Act, ScriptedSinks, Sent
 from watch import WatchedCatalog, WatchedHistory, WatchedQueue
@@ -21,12 +22,15 @@ from watch import WatchedCatalog, WatchedHistory, WatchedQueue
 from cronpad_core.builtin.memory import MemoryState, MemoryStorage
 from cronpad_core.builtin.misfire import All, Earliest, Latest, Skip
 from cronpad_core.control.apply import Declared, apply
+from cronpad_core.domain.alerts import AlertSpec
 from cronpad_core.domain.errors import StoreError
 from cronpad_core.domain.events import Event, LineFailed
 from cronpad_core.domain.occurrence import RunKey
 from cronpad_core.domain.run import Run
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.alert_book import AlertBook
 from cronpad_core.engine.retention import Keep
+from cronpad_core.ports.alerts import Alert
 from cronpad_core.ports.schedule import ScheduleReader
 from cronpad_core.ports.sink import Delivery
 from cronpad_core.ports.storage import StorageOptions
@@ -144,6 +148,8 @@ class Process:
                         emit=self._emit,
                         tuning=world.tuning,
                         owner=name,
+                        alerts=AlertBook(world.alerts),
+                        emitters=Mouth(self),
                     )
                 )
             )
@@ -180,6 +186,8 @@ class Process:
 
     def _chores(self) -> Sequence[Callable[[], Coroutine[Any, Any, int]]]:
         """Feeding backfills and ending pauses; what comes once in minutes is left to the storm."""
+        if self.world.alerts:
+            return (self.engine.sender.step,)
         if not self.world.chores:
             return ()
         every = Chores(self.engine, desk_of(self.engine), ScheduleBook(), Keep()).all
@@ -288,6 +296,9 @@ class World:
         self.broken: Callable[[Any, Process], Any] = lambda store, process: store
         self.rebuild: Callable[[Engine], Engine] = lambda engine: engine
         self.chores = False
+        self.alerts: dict[str, AlertSpec] = {}
+        self.said: list[tuple[int, str, Alert]] = []
+        self.emitting: Callable[[str, Alert, int], Coroutine[Any, Any, None]] = fine
         self.log: list[str] | None = [] if tracing else None
         self._drawn = 0
         self._kept: set[asyncio.Task[Any]] = set()

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from cronpad_command.nursery.wire import VARIABLE
 from cronpad_core.api import SECOND, Delivery, Millis, from_ms
 
-__all__ = ["RESERVED", "RUN_FACTS", "child_environment", "scheduled_at"]
+__all__ = ["RESERVED", "RUN_FACTS", "child_environment", "inherited", "scheduled_at"]
 
 RUN_FACTS = frozenset(
     {
@@ -42,16 +42,22 @@ _CLEAN_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 def child_environment(environ: Mapping[str, str], delivery: Delivery, *, own: Mapping[str, str], clean: bool) -> dict[str, str]:
     """Everything that the command will find in its environment; ``own`` is what its job sets, and wins over what is inherited."""
-    env = {name: value for name, value in environ.items() if name != _STATE and not name.startswith(_SECRETS)}
-    if clean:
-        env = {name: value for name, value in env.items() if name in _CLEAN or name.startswith(_CLEAN_PREFIX)}
-        env.setdefault("PATH", _CLEAN_PATH)
+    env = inherited(environ, clean=clean)
     if delivery.trace is not None:
         env.update(_traced(env, delivery.trace))
     env.update(own)
     # A payload that was inherited is that of another run, whose command started this cronpad.
     env.pop("CRONPAD_PAYLOAD", None)
     env.update(_facts(delivery))
+    return env
+
+
+def inherited(environ: Mapping[str, str], *, clean: bool) -> dict[str, str]:
+    """What a command finds of the environment that cronpad was started with: nothing that is cronpad's alone."""
+    env = {name: value for name, value in environ.items() if name != _STATE and not name.startswith(_SECRETS)}
+    if clean:
+        env = {name: value for name, value in env.items() if name in _CLEAN or name.startswith(_CLEAN_PREFIX)}
+        env.setdefault("PATH", _CLEAN_PATH)
     return env
 
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from cronpad_command.environment import RESERVED
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "checked_command", "checked_cwd"]
 
 KIB = 1_024
 MOST_KEPT = 16 * KIB * KIB
@@ -21,7 +21,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
-def _checked_command(command: str | list[str]) -> str | list[str]:
+def checked_command(command: str | list[str]) -> str | list[str]:
     """Refuses what could not be started, with a hint of what to write."""
     hint = 'give a shell line such as "backup.sh /data", or a list such as ["backup.sh", "/data"] to do without a shell'
     if isinstance(command, str):
@@ -48,7 +48,7 @@ def _checked_env(env: dict[str, str]) -> dict[str, str]:
     return env
 
 
-def _checked_cwd(cwd: str | None) -> str | None:
+def checked_cwd(cwd: str | None) -> str | None:
     """Refuses a relative directory: the one that cronpad was started in is no part of a job."""
     if cwd is not None and not posixpath.isabs(cwd):
         raise ValueError(f"the working directory must be absolute: {cwd!r}")
@@ -69,13 +69,13 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    command: Annotated[str | list[str], AfterValidator(_checked_command)] = Field(
+    command: Annotated[str | list[str], AfterValidator(checked_command)] = Field(
         description="A shell line, or a list of the program and its arguments."
     )
     env: Annotated[dict[str, str], AfterValidator(_checked_env)] = Field(
         default_factory=dict, description="Variables for this job; they win over inherited ones."
     )
-    cwd: Annotated[str | None, AfterValidator(_checked_cwd)] = Field(
+    cwd: Annotated[str | None, AfterValidator(checked_cwd)] = Field(
         default=None, description="The absolute directory to start in; without it, the one that cronpad was started in."
     )
     env_mode: Literal["inherit", "clean"] = Field(

@@ -24,9 +24,11 @@ from cronpad_core.api import (
 )
 from cronpad_sql import history_attempts as attempts_sql
 from cronpad_sql import history_rows as sql
+from cronpad_sql.alert_rows import tell
 from cronpad_sql.history_asked import SqliteAsked
 from cronpad_sql.history_keeping import SqliteKeeping
 from cronpad_sql.history_open import Opener
+from cronpad_sql.history_outbox import SqliteOutbox
 from cronpad_sql.history_ranges import RANGES, add_ranges, range_of
 from cronpad_sql.history_record import record_all
 from cronpad_sql.history_specs import LATEST_VERSION, SpecRows
@@ -36,7 +38,7 @@ from cronpad_sql.reader import Reader
 __all__ = ["SqliteHistory"]
 
 
-class SqliteHistory(SqliteAsked, SqliteKeeping):
+class SqliteHistory(SqliteAsked, SqliteKeeping, SqliteOutbox):
     """Runs, attempts, ranges and backfills in ``history.db``."""
 
     def __init__(self, lane: Lane, reader: Reader) -> None:
@@ -79,6 +81,8 @@ class SqliteHistory(SqliteAsked, SqliteKeeping):
             ended = db.execute(sql.END_RUN, (*values, request.was.value, request.attempt)).fetchall()
             if ended:
                 db.execute(attempts_sql.INTERRUPT, (now_ms, ended[0][0], -1))
+                if request.alerts is not None:
+                    tell(db, (request.alerts,))
             return bool(ended)
 
         return await self._lane.run(end)

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cronpad_core.api import Millis, OpenDecision, OpenKind, OpenRequest, Run, RunStatus, decide_open, month_of
+from cronpad_core.api import Millis, OpenDecision, OpenKind, OpenRequest, Run, RunStatus, case_of_opening, decide_open, month_of
 from cronpad_sql import history_attempts as attempts_sql
 from cronpad_sql import history_rows as sql
+from cronpad_sql.alert_rows import tell
 from cronpad_sql.history_rows import Row
 from cronpad_sql.history_seen import COUNT_USED, Seen, Stored, look
 from cronpad_sql.history_specs import SpecBatch, SpecRows
@@ -104,6 +105,9 @@ class Opener:
             answers.append(decision)
         work.write(db)
         work.count(db)
+        told = [case_of_opening(*one) for one in zip(requests, answers, strict=True) if one[0].alerts]
+        if told:
+            tell(db, told)
         return answers
 
 

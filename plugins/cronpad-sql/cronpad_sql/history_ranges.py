@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cronpad_core.api import CutRequest, RangeKind, RangeRequest, SlotRange, without_holes
+from cronpad_sql.alert_rows import tell
 from cronpad_sql.history_rows import Row
 from cronpad_sql.terms import require_term
 
@@ -53,6 +54,8 @@ def _add(db: sqlite3.Connection, request: RangeRequest) -> list[SlotRange]:
             values = (row.job_id, row.version, row.first_ms, row.last_ms, row.kind.value, row.count, row.reason)
             db.execute(_ADD_RANGE, values)
             written.append(row)
+    if written and request.alerts is not None:
+        tell(db, (request.alerts,))
     return written
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from cronpad_core.api import AttemptStatus, RecordAnswer, RecordKind, RecordRequest, RetryPlan, RunStatus
 from cronpad_sql import history_attempts as attempts_sql
 from cronpad_sql import history_rows as sql
+from cronpad_sql.alert_rows import tell
 from cronpad_sql.history_rows import Row
 
 __all__ = ["record_all"]
@@ -69,6 +70,9 @@ def _record(db: sqlite3.Connection, requests: Sequence[RecordRequest]) -> list[R
     writes = _Writes()
     answers = [_decide(writes, request, states.get(index)) for index, request in enumerate(requests)]
     writes.flush(db)
+    if any(request.alerts is not None for request in requests):
+        done = zip(requests, answers, strict=True)
+        tell(db, [request.alerts for request, answer in done if answer.kind is RecordKind.RECORDED])
     return answers
 
 

@@ -11,7 +11,7 @@ from cronpad_sql.files import FileKind, create_empty
 
 __all__ = ["HEAD", "copy_before", "migrate"]
 
-HEAD = {FileKind.CONTROL: 2, FileKind.HISTORY: 2}
+HEAD = {FileKind.CONTROL: 2, FileKind.HISTORY: 3}
 """The schema version (``PRAGMA user_version``) that this package reads and writes: the number of its newest migration."""
 
 

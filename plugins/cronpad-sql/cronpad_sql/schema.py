@@ -218,6 +218,55 @@ Index("backfills_by_creation", backfills.c.created_at, backfills.c.id)
 Index("backfills_of_job", backfills.c.job_id, backfills.c.created_at, backfills.c.id)
 Index("backfills_open", backfills.c.created_at, backfills.c.id, sqlite_where=text("status = 'open'"))
 
+Table(
+    "alert_states",
+    history,
+    Column("job_id", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("failures", Integer, nullable=False),
+    Column("open", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "alert_channels",
+    history,
+    Column("name", Text, primary_key=True),
+    Column("snoozed_until", Integer, nullable=False),
+    Column("window_from", Integer, nullable=False),
+    Column("window_count", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("rest_until", Integer, nullable=False),
+    Column("failing_told", Integer, nullable=False),
+    Column("dropped", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+outbox = Table(
+    "outbox",
+    history,
+    Column("seq", Integer, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("lane", Text, nullable=False),
+    Column("kind", Text),
+    Column("items", Text, nullable=False),
+    Column("created_at", Integer, nullable=False),
+    Column("next_at", Integer, nullable=False),
+    Column("give_up_at", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("gathering", Integer, nullable=False),
+    Column("left_out", Integer, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("settled_at", Integer),
+    Column("taken_term", Integer),
+    UniqueConstraint("id", name="outbox_by_id"),
+)
+Index("outbox_waiting", outbox.c.name, outbox.c.lane, outbox.c.seq, sqlite_where=text("status = 'pending'"))
+Index("outbox_gathering", outbox.c.name, sqlite_where=text("status = 'pending' AND gathering = 1"))
+Index("outbox_settled", outbox.c.settled_at, sqlite_where=text("status <> 'pending'"))
+
 # --------------------------------------------------------------------------------------------------------------- queue
 
 Table(

@@ -42,8 +42,19 @@ class AllSettings(BaseModel):
     max: int = 100
 
 
+class ChatSettings(BaseModel):
+    """As an alert emitter's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str = "x"
+    token: str | None = None
+
+
 SINKS: Mapping[str, type[BaseModel]] = {"command": CommandSettings, "webhook": WebhookSettings}
 MISFIRES: Mapping[str, type[BaseModel] | None] = {"latest": None, "skip": None, "all": AllSettings}
+
+EMITTERS: Mapping[str, type[BaseModel]] = {"apprise": ChatSettings, "t": ChatSettings}
 
 Load = Callable[..., LoadedFiles]
 
@@ -65,7 +76,13 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
             Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
         paths = [Path(name) for name in files]
         return load_jobs(
-            paths, sinks=SINKS, misfires=MISFIRES, environ=environ or {}, unavailable=unavailable or {}, system=system
+            paths,
+            sinks=SINKS,
+            misfires=MISFIRES,
+            emitters=EMITTERS,
+            environ=environ or {},
+            unavailable=unavailable or {},
+            system=system,
         )
 
     return run

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cronpad_core.config.jobsfile import LoadedFiles
+from cronpad_core.domain.alerts import AlertKind, AlertRule, AlertSpec
 from cronpad_core.domain.errors import ConfigurationError, PluginError
 from cronpad_core.domain.job import Guarantee, JobSpec, ScheduleSpec, ShutdownStyle, SinkSpec
 from cronpad_core.domain.limits import ConcurrencyRule, SlaRule
@@ -199,7 +200,8 @@ def test_equal_files_give_equal_specs(load: Load, name: str, content: str) -> No
     loaded = load({name: content})
     assert [declared.spec for declared in loaded.specs] == [PLAIN, OWN]
     assert [declared.id for declared in loaded.specs] == [None, "own-1"]
-    assert loaded.alerts == FULL["alerts"]
+    rule = AlertRule(name="on-call", events=(AlertKind.RUN_FAILED,))
+    assert loaded.alerts == {"on-call": AlertSpec(rule=rule, type="apprise", settings={"url": "secret:env:URL"})}
     assert loaded.warnings == ()
 
 
@@ -315,7 +317,7 @@ def test_bad_top_level(report: Report, content: str, words: str) -> None:
 
 
 def test_warnings_are_kept_with_their_places(load: Load) -> None:
-    """Slips that are accepted come back as warnings: both day fields, a clock change, a large step, an alert, a secret."""
+    """Slips that are accepted come back as warnings: both day fields, a clock change, a large step, a secret."""
     text = """\
 version = 1
 [defaults]
@@ -328,7 +330,6 @@ command = "x"
 name = "b"
 schedule = ["*/45 1 * * *", "30 2 * * *", "0 0 30 2 *", "1/70 0 * * *"]
 sink = { type = "webhook", url = "x", headers = { X-Api-Key = "hunter2", A = "b" } }
-alerts = ["nobody"]
 [[jobs]]
 name = "c"
 schedule = { cron = "30 2 * * *", dst = { fold = "last" } }
@@ -342,7 +343,6 @@ command = "x"
         ("CP105", 10, "b"),
         ("CP106", 10, "b"),
         ("CP110", 11, "b"),
-        ("CP128", 9, "b"),
     ]
 
 

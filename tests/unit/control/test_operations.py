@@ -206,6 +206,7 @@ def test_a_standby_refuses_every_operation(busy: Office) -> None:
         "job-resume": {"job": "a"},
         "run-cancel": {"run": "a"},
         "run-retry": {"run": old.id},
+        "alert-snooze": {"alert": "on-call", "for_ms": 1},
         "workspace-set": {"workspace": "team", "quota": 1},
     }
     assert set(arguments) == set(OPERATIONS)

@@ -25,6 +25,7 @@ from cronpad_core.api import (
 )
 from cronpad_core.domain.settlement import Settlement
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.engine.alert_book import AlertBook
 from cronpad_core.engine.authority import Authority
 from cronpad_core.engine.patience import Patience
 from cronpad_core.engine.recorder import Recorder
@@ -78,7 +79,9 @@ def recorded(books: Books, *, flush_ms: int, batch: int = 500, count: int = 5) -
     async def main(clock: VirtualClock) -> tuple[list[object], int]:
         patience = Patience(clock, Authority(clock), lambda event: None)
         tuning = Tuning(flush_ms=flush_ms, batch=batch)
-        recorder = Recorder(history=books, clock=clock, patience=patience, tuning=tuning, rush=Rush(), emit=lambda event: None)  # type: ignore[arg-type]  # as much of it as is asked
+        recorder = Recorder(
+            history=books, clock=clock, patience=patience, tuning=tuning, rush=Rush(), emit=lambda event: None, alerts=AlertBook()
+        )  # type: ignore[arg-type]  # as much of it as is asked
         began = clock.boot_ms()
         answers = await asyncio.gather(*(recorder.record(ticket(slot), DONE) for slot in range(count)), return_exceptions=True)
         return list(answers), clock.boot_ms() - began

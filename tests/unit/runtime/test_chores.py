@@ -72,7 +72,7 @@ class Home:
         )
         self.desk = desk_of(self.engine)
         self.chores = Chores(self.engine, self.desk, self.schedules, keep)
-        self.feed, self.resume, self.prune, self.update_zones = self.chores.all
+        self.feed, self.resume, self.prune, self.update_zones, self.send = self.chores.all
 
     async def add(self, *texts: str, timezone: str = "UTC") -> Job:
         """The only job."""
@@ -117,7 +117,7 @@ def test_without_the_lock_nothing_is_done() -> None:
     """Each asks again later, and no store was touched."""
 
     async def story(home: Home) -> None:
-        assert [await one() for one in home.chores.all] == [1_000, 2_000, 10 * MINUTE, DAY]
+        assert [await one() for one in home.chores.all] == [1_000, 2_000, 10 * MINUTE, DAY, 1_000]
         assert home.events == [] and await home.entries() == []
 
     at_home(story, keep=Keep(runs=1), taken=False)

@@ -20,6 +20,7 @@ from cronpad_core.api import (
 )
 from cronpad_testkit.samples import T0, fence, key, opening, result, slot, spec
 from cronpad_testkit.suites.catalog import check_terms
+from cronpad_testkit.suites.history_alerts import HistoryAlertsSuite
 from cronpad_testkit.suites.history_asked import HistoryAskedSuite
 from cronpad_testkit.suites.history_backfills import HistoryBackfillsSuite
 from cronpad_testkit.suites.history_cuts import HistoryCutsSuite
@@ -53,6 +54,7 @@ class HistorySuite(
     HistoryAskedSuite,
     HistoryBackfillsSuite,
     HistoryKeepingSuite,
+    HistoryAlertsSuite,
 ):
     """Adopt with the fixture ``new_state``; see the README of cronpad-testkit. ``walks`` sizes the random walk."""
 

@@ -1,0 +1,1 @@
+"""Alerts of cronpad by every service that apprise knows."""
