@@ -167,16 +167,7 @@ class _Shared:
         rush = Rush()
         queue, history, catalog, schedules = parts.storage.queue, parts.storage.history, self.catalog, parts.schedules
         return Line(
-            gate=Gate(
-                catalog=catalog,
-                history=history,
-                clock=clock,
-                patience=patience,
-                schedules=schedules,
-                tuning=tuning,
-                emit=emit,
-                alerts=parts.alerts,
-            ),
+            gate=self._gate(),
             catchup=CatchUp(
                 catalog=catalog,
                 history=history,
@@ -238,6 +229,19 @@ class _Shared:
             authority=self.authority,
             patience=self.patience,
             emit=parts.emit,
+        )
+
+    def _gate(self) -> Gate:
+        parts = self.parts
+        return Gate(
+            catalog=self.catalog,
+            history=parts.storage.history,
+            clock=parts.clock,
+            patience=self.patience,
+            schedules=parts.schedules,
+            tuning=parts.tuning,
+            emit=parts.emit,
+            alerts=parts.alerts,
         )
 
     def _recorder(self, rush: Rush) -> Recorder:
