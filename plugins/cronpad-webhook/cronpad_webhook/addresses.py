@@ -88,7 +88,8 @@ def _inside(address: bytes) -> Iterator[bytes]:
     if address[:12] in (_MAPPED, _NAT64) or (address[:12] == _COMPATIBLE and int.from_bytes(address, "big") > 1):
         yield address[12:]
     if address[:6] == _LOCAL_NAT64:
-        yield from _embedded(address)
+        # Which of the lengths it has is not known; read with a wrong one, most addresses begin with a zero.
+        yield from (form for form in _embedded(address) if form[0])
     if address[:2] == _SIX_TO_FOUR:
         yield address[2:6]
     if address[:4] == _TEREDO:
