@@ -80,7 +80,7 @@ PRIVATE = [
     "64:ff9b::7f00:1",
     "64:ff9b:1::808:808",
     "2002:808:808::1",
-    "2001:0:808:808::1",
+    "2001:0:808:808:0:0:f7f7:f7f7",
 ]
 """Forbidden where several people write jobs."""
 
