@@ -73,10 +73,20 @@ def _detail(cause: BaseException, word: str) -> str:
         return str(cause.strerror)
     if isinstance(cause, RedirectRefused):
         return str(cause)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return cause.verify_message
     if isinstance(cause, ssl.SSLError):
-        return (cause.reason or "").lower().replace("_", " ")
+        return _tls_detail(cause)
     if word == "connect" and isinstance(cause, aiohttp.ClientConnectorError):
         return (cause.os_error.strerror or "").lower()
     return ""
+
+
+def _tls_detail(cause: ssl.SSLError) -> str:
+    """What the TLS library says: the client's own errors are of its kinds, but carry its words one step further in."""
+    found: BaseException = cause
+    if isinstance(cause, aiohttp.ClientConnectorCertificateError):
+        found = cause.certificate_error
+    elif isinstance(cause, aiohttp.ClientConnectorError):
+        found = cause.os_error
+    if isinstance(found, ssl.SSLCertVerificationError):
+        return str(found.verify_message)
+    return (getattr(found, "reason", None) or "").lower().replace("_", " ")

@@ -27,8 +27,10 @@ def test_success_is_delivered(desk, status):
 
 @pytest.mark.parametrize(
     ("status", "retryable"),
-    [(400, False), (401, False), (403, False), (404, False), (422, False), (408, True), (425, True), (429, True)]
-    + [(500, True), (502, True), (503, True), (504, True)],
+    [
+        *((status, False) for status in (400, 401, 403, 404, 405, 409, 422)),
+        *((status, True) for status in (408, 425, 429, 500, 501, 502, 503, 504)),
+    ],
 )
 def test_failures(desk, status, retryable):
     """A status says whether a retry can help."""
