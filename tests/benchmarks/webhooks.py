@@ -3,9 +3,9 @@
     python tests/benchmarks/webhooks.py                    both tables
     python tests/benchmarks/webhooks.py --requests 20000 --in-flight 64 --slow 1000
 
-First: requests a second and processor time for each, of the sink and of the bare client library in the same run, against a server in
-a process of its own. Second: so many requests under way to endpoints that take 5 s each, in a process of its own: its memory, and how
-late other work on its loop starts meanwhile.
+First: requests a second and processor time for each, of the sink and of the bare client library in the same run, against a server
+in a process of its own. Second: so many requests under way to endpoints that take 5 s each, begun a few dozen at a time as the line
+begins them, in a process of its own: its memory, and how late other work on its loop starts meanwhile.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from multiprocessing.connection import Connection
 
 import aiohttp
 
-from cronpad_core.api import CancelSignal, Delivered, Delivery, SinkContext, Trigger
+from cronpad_core.api import CancelSignal, Delivered, Delivery, Outcome, SinkContext, Trigger
 from cronpad_webhook.settings import Settings
 from cronpad_webhook.sink import WebhookSink
 
 SLOW_S = 5.0
 OTHER_EVERY_S = 0.02
+BATCH, BATCH_EVERY_S = 64, 0.05
 SECRET = "whsec_" + "QUFB" * 10
 BODY = json.dumps({"type": "cronpad.run", "data": {"job": "bench", "payload": None}}).encode()
 
@@ -164,7 +165,14 @@ async def _slow(url: str, count: int) -> None:
     sink, settings, over = _sink(), Settings(url=url), asyncio.Event()
     watching = asyncio.create_task(_others_late(over))
     started = time.perf_counter()
-    outcomes = await asyncio.gather(*(sink.deliver(_delivery(settings, number)) for number in range(count)))
+    await asyncio.sleep(0)
+    running: list[asyncio.Task[Outcome]] = []
+    for number in range(count):
+        running.append(asyncio.create_task(sink.deliver(_delivery(settings, number))))
+        if number % BATCH == BATCH - 1:
+            # The line waits for the commits of one batch before it begins the next.
+            await asyncio.sleep(BATCH_EVERY_S)
+    outcomes = await asyncio.gather(*running)
     took = time.perf_counter() - started
     over.set()
     late = sorted(await watching)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,6 +36,10 @@ class Receiver:
                     receiver.over.wait(60)
                 status, headers = answers[min(len(receiver.requests), len(answers)) - 1]
                 said = f"{self.path} {self.headers} {body!r} {KEY}".encode() if echo else b""
+                with contextlib.suppress(ConnectionError):  # whoever asked has given up
+                    self._answer(status, headers, said)
+
+            def _answer(self, status: int, headers: dict[str, str], said: bytes) -> None:
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
@@ -147,7 +152,7 @@ def _needles() -> list[bytes]:
 def _betrayals(stage: Stage) -> list[str]:
     found = []
     kept = [path for path in stage.root.rglob("*") if path.is_file() and path.name != "secret-url"]
-    assert {"history.db", "control.db", "queue.db"} <= {path.name for path in kept}, kept
+    assert {"cronpad.db", "cronpad-queue.db", "history.db"} <= {path.name for path in kept}, kept
     for path in kept:
         content = path.read_bytes()
         found += [f"{path.relative_to(stage.root)}: {needle.decode()}" for needle in _needles() if needle in content]
@@ -182,7 +187,7 @@ def test_secrets_are_kept_nowhere(stage: Stage) -> None:
             runner.finished(name, status="failed")
         runner.finished("silent", status="timed_out")
         shown = [stage.call("runs", "list", "--json", "--state", stage.state), stage.call("jobs", "list", "--state", stage.state)]
-        run = json.loads(shown[0].out.splitlines()[0])["id"] if shown[0].out.startswith("{") else next(iter(stage.statuses()))
+        run = next(iter(stage.statuses()))
         shown += [
             stage.call("runs", "show", run, "--state", stage.state),
             stage.call("runs", "logs", run, "--state", stage.state),

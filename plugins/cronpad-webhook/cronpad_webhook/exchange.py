@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import httpx
@@ -42,9 +43,11 @@ async def exchange(
     most_kept: int,
 ) -> Answer:
     """Sends it and reads the answer, at most ``most_read`` of its bytes. Raises what the client raises."""
-    url, hops = httpx.URL(message.url), 0
+    url, hops = _url(message.url), 0
     while True:
         request = httpx.Request(message.method, url, headers=dict(headers), content=message.body or None)
+        # Ours are ASCII; the library would otherwise try that out again for every header that it is asked for.
+        request.headers.encoding = "ascii"
         response = await client.handle_async_request(request)
         try:
             target = _target(response, url) if hops < redirects else None
@@ -57,6 +60,12 @@ async def exchange(
         if (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port):
             headers = {name: value for name, value in headers.items() if name.lower() not in message.private}
         url, hops = target, hops + 1
+
+
+@lru_cache(maxsize=4_096)
+def _url(text: str) -> httpx.URL:
+    """Reading a URL costs more than all the rest of a request's making."""
+    return httpx.URL(text)
 
 
 def _target(response: httpx.Response, url: httpx.URL) -> httpx.URL | None:

@@ -65,10 +65,11 @@ def compose_message(settings: Settings, delivery: Delivery, secrets: Secrets) ->
     url_is_secret = is_reference(settings.url)
     if url_is_secret:
         secrets.found += _parts_of(url)
-    values = values_of(delivery)
+    message_id = delivery.idempotency_key
+    values = values_of(delivery, message_id)
     body, kind = _body(settings, delivery, values)
     own, private = _own_headers(settings, secrets, values)
-    ours = _ours(settings, delivery, str(values["scheduled_at"]))
+    ours = _ours(settings, delivery, message_id, str(values["scheduled_at"]))
     keys = tuple(secrets.value(one) for one in settings.sign_with)
     for key in keys:
         key_of(key)
@@ -80,7 +81,7 @@ def compose_message(settings: Settings, delivery: Delivery, secrets: Secrets) ->
         url_is_secret=url_is_secret,
         headers={**merged(own, defaults), **ours, "Accept-Encoding": "identity"},
         body=body.encode(),
-        message_id=delivery.idempotency_key,
+        message_id=message_id,
         signing=keys,
         private=frozenset({*private, "authorization", "cookie", "webhook-signature"}),
         secrets=tuple(secrets.found),
@@ -119,10 +120,10 @@ def _own_headers(settings: Settings, secrets: Secrets, values: Mapping[str, Json
     return own, private
 
 
-def _ours(settings: Settings, delivery: Delivery, scheduled_at: str) -> dict[str, str]:
+def _ours(settings: Settings, delivery: Delivery, message_id: str, scheduled_at: str) -> dict[str, str]:
     ours = {
-        "webhook-id": delivery.idempotency_key,
-        "Idempotency-Key": delivery.idempotency_key,
+        "webhook-id": message_id,
+        "Idempotency-Key": message_id,
         "X-Cronpad-Attempt": str(delivery.attempt),
         "X-Cronpad-Redelivery": str(delivery.redelivery),
         "X-Cronpad-Scheduled-At": scheduled_at,

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -55,6 +56,7 @@ def _in_base64(raw: bytes) -> set[bytes]:
     return found
 
 
+@lru_cache(maxsize=4_096)
 def shown_url(url: str, *, secret: bool) -> str:
     """A URL for people: without user and query, and of one that is a secret the host alone."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ def is_reference(text: str) -> bool:
     return text.startswith(_PREFIX)
 
 
+@lru_cache(maxsize=4_096)
 def check_url(url: str) -> str:
     """The URL, if a request can go there; its text is not part of what is raised. Raises ``ValueError``."""
     try:

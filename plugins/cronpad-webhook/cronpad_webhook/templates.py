@@ -34,8 +34,8 @@ def check(text: str) -> str:
     return text
 
 
-def values_of(delivery: Delivery) -> dict[str, JsonValue]:
-    """What the names stand for in one delivery."""
+def values_of(delivery: Delivery, message_id: str) -> dict[str, JsonValue]:
+    """What the names stand for in one delivery; ``message_id`` is its idempotency key."""
     values: dict[str, JsonValue] = {
         "job.id": delivery.job_id,
         "job.name": delivery.job_name,
@@ -43,7 +43,7 @@ def values_of(delivery: Delivery) -> dict[str, JsonValue]:
         "run.id": delivery.run_id,
         "trigger": delivery.trigger.name.lower(),
         "scheduled_at": from_ms(delivery.slot_at_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "idempotency_key": delivery.idempotency_key,
+        "idempotency_key": message_id,
     }
     if isinstance(delivery.payload, Mapping):
         values |= {f"params.{name}": value for name, value in delivery.payload.items()}
