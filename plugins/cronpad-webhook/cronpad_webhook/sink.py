@@ -11,6 +11,7 @@ from cronpad_core.api import Cancelled, CronpadError, Delivery, Failed, Outcome,
 from cronpad_webhook.clock import unix_now
 from cronpad_webhook.host_settings import allowance, host_settings
 from cronpad_webhook.message import Message, Secrets, compose_message
+from cronpad_webhook.pace import Pace
 from cronpad_webhook.redaction import Redactor, shown_url
 from cronpad_webhook.settings import Settings as WebhookSettings
 
@@ -46,6 +47,7 @@ class WebhookSink:
         self._factory = ClientFactory(profile=host.profile, allowed=[allowance(one) for one in host.allow], proxy=proxy)
         self._sender: Sender = Sender(transports or self._factory.client, host, now=now)
         self._secret = context.secret
+        self._pace = Pace()
 
     async def deliver(self, delivery: Delivery) -> Outcome:
         """Sends the request and answers what came of it, within one deadline for all of it."""
@@ -54,6 +56,7 @@ class WebhookSink:
             raise TypeError(f"the settings of a webhook are not {type(settings).__name__}")
         if delivery.cancel.stage is not None:
             return Cancelled(reason=delivery.cancel.reason or "cancelled before it was sent")
+        await self._pace.turn()
         secrets = Secrets(self._secret)
         try:
             message = compose_message(settings, delivery, secrets)
