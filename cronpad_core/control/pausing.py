@@ -20,7 +20,7 @@ from cronpad_core.domain.timing import Millis, rfc3339
 from cronpad_core.ports.catalog import JobWrite, StaleWriteError
 from cronpad_core.ports.queue import Entry
 
-__all__ = ["due_resumes", "pause", "resume"]
+__all__ = ["due_resumes", "pause", "pause_for_sink", "resume"]
 
 _PAGE = 1_000
 
@@ -56,6 +56,17 @@ async def pause(desk: Desk, job: Job, *, reason: str | None = None, until_ms: Mi
             job = await _again(desk, job)
             continue
         return paused
+
+
+async def pause_for_sink(desk: Desk, job_id: str, version: int, *, reason: str) -> Job | None:
+    """Pauses a job because its sink says that no later slot can do better; answers it, or ``None`` where nothing was to do.
+
+    What the sink was asked under another version of the job says nothing of this one. Raises as :func:`pause`.
+    """
+    job = await desk.catalog.job(job_id)
+    if job is None or job.version != version or job.status is not JobStatus.ACTIVE:
+        return None
+    return await pause(desk, job, reason=reason)
 
 
 async def resume(desk: Desk, job: Job) -> Job:

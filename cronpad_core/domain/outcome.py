@@ -53,12 +53,14 @@ class Failed(Report):
     """The work was not done, or failed.
 
     ``retryable`` says whether trying again can help; ``retry_after_ms`` how long the receiver asked to wait;
-    ``undelivered`` that the receiver is known never to have got it (which at-most-once needs to know).
+    ``undelivered`` that the receiver is known never to have got it (which at-most-once needs to know); ``pause`` why no later
+    slot can do better either: the job is paused for that reason until somebody resumes it.
     """
 
     retryable: bool = True
     retry_after_ms: Millis | None = None
     undelivered: bool = False
+    pause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from cronpad_core.control.desk import Desk
+from cronpad_core.control.pausing import pause_for_sink
+from cronpad_core.domain.occurrence import Occurrence
 from cronpad_core.domain.tuning import Tuning
 from cronpad_core.engine.advancer import Advancer
 from cronpad_core.engine.alert_book import AlertBook
@@ -89,6 +92,7 @@ class Engine:
     advancer: Advancer
     worker: Worker
     sender: AlertSender
+    desk: Desk
 
 
 def compose(parts: Parts) -> Engine:
@@ -145,6 +149,7 @@ def compose(parts: Parts) -> Engine:
         advancer=line.advancer,
         worker=line.worker,
         sender=shared.sender(),
+        desk=shared.desk(),
     )
 
 
@@ -202,6 +207,7 @@ class _Shared:
             clock=clock,
             wake=self.wake,
             emit=emit,
+            pause=self._pause_job,
         )
 
     def _opener(self) -> Opener:
@@ -255,6 +261,24 @@ class _Shared:
             emit=parts.emit,
             alerts=parts.alerts,
         )
+
+    def desk(self) -> Desk:
+        """The desk of control operations: its writes count under the engine's term, and its words reach its deliveries."""
+        authority, parts = self.authority, self.parts
+        return Desk(
+            catalog=self.catalog,
+            history=parts.storage.history,
+            queue=parts.storage.queue,
+            schedules=parts.schedules,
+            clock=parts.clock,
+            term=lambda: authority.term if authority.trusted() else None,
+            wake=self.wake.offer,
+            tell=self.holdings.tell,
+            emit=parts.emit,
+        )
+
+    async def _pause_job(self, occurrence: Occurrence, reason: str) -> None:
+        await pause_for_sink(self.desk(), occurrence.job_id, occurrence.job_version, reason=reason)
 
     def _leases(self) -> LeaseKeeper:
         parts = self.parts

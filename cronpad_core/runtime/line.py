@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from cronpad_core.domain.admission import OpenDecision, OpenKind
-from cronpad_core.domain.errors import ScheduleError, TermRefusedError
+from cronpad_core.domain.errors import CronpadError, ScheduleError, TermRefusedError
 from cronpad_core.domain.events import EntryDropped, JobUnreadable, LineFailed, RunHeld
 from cronpad_core.domain.limits import scopes_of
 from cronpad_core.domain.occurrence import Occurrence
+from cronpad_core.domain.outcome import Failed
 from cronpad_core.domain.retry import RetryPlan
 from cronpad_core.domain.run import RunStatus
 from cronpad_core.domain.timing import MINUTE
@@ -53,6 +54,8 @@ _PAST = "past"
 _TOGETHER = 100
 
 Spawn = Callable[[Coroutine[object, object, None]], None]
+PauseJob = Callable[[Occurrence, str], Awaitable[object]]
+"""Pauses the job of an occurrence for a reason."""
 
 
 class _Moving:
@@ -112,6 +115,7 @@ class Line:
     clock: Clock
     wake: WakeUp
     emit: Emit
+    pause: PauseJob
 
     async def begin(self, tickets: Sequence[Ticket], spawn: Spawn) -> None:
         """Walks what one claim brought: what goes the usual way shares its transactions; from the delivery on each is alone.
@@ -332,14 +336,23 @@ class Line:
             await self._give_back(ticket)
             return
         answer = await self.recorder.record(ticket, result)
-        # Of a stale result another holder decides; where the entry is ours all the same, nobody else delivers it again.
         moved = advanced is None or await advanced()
+        if isinstance(result.outcome, Failed) and result.outcome.pause is not None and answer.kind is not RecordKind.STALE:
+            await self._pause(ticket, result.outcome.pause)
+        # Of a stale result another holder decides; where the entry is ours all the same, nobody else delivers it again.
         if not moved or answer.kind is RecordKind.STALE or result.settlement.run is RunStatus.RUNNING:
             await self._give_back(ticket)
         else:
             await self.settle.ack(ticket, answer.retry)
         if len(self.holds):
             await self._make_room(ticket)
+
+    async def _pause(self, ticket: Ticket, reason: str) -> None:
+        """Pauses the ticket's job. What keeps it from that is told; the next slot's answer will ask for it again."""
+        try:
+            await self.pause(ticket.occurrence, reason)
+        except CronpadError as error:
+            self.emit(LineFailed(member=ticket.occurrence.member, error=f"its job could not be paused: {error.message}"))
 
     async def _give_back(self, ticket: Ticket) -> None:
         await self.settle.release(ticket, delay_ms=0)

@@ -251,6 +251,18 @@ def test_every_variable_of_a_command_is_documented() -> None:
     assert set(house.table_words("jobs-file.md", "What a command finds in its environment")) == facts
 
 
+def test_every_part_of_a_webhook_is_documented() -> None:
+    """webhook.md lists exactly the settings of the sink ``webhook``, for a job and for all of them, its headers and its names."""
+    own = pytest.importorskip("cronpad_webhook.settings").Settings
+    shared = importlib.import_module("cronpad_webhook.host_settings").HostSettings
+    headers = importlib.import_module("cronpad_webhook.headers").OWN
+    names = importlib.import_module("cronpad_webhook.templates").NAMES
+    assert house.table_words("webhook.md", "Settings") == [one.alias or name for name, one in own.model_fields.items()]
+    assert house.table_words("webhook.md", "Settings for all webhooks") == list(shared.model_fields)
+    assert house.table_words("webhook.md", "Headers") == list(headers)
+    assert house.table_words("webhook.md", "Names in templates") == list(names)
+
+
 def test_every_problem_is_documented() -> None:
     """problems.md lists exactly the codes that the module of problems explains, and the code uses no other."""
     explained = dict(re.findall(r"^(CP\d+)\s+(error|warning|both)", problems.__doc__ or "", re.MULTILINE))

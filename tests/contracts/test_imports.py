@@ -81,6 +81,27 @@ def test_each_library_has_its_door() -> None:
     assert not strangers
 
 
+PLUGIN_DOORS = {
+    "httpx": {"clients.py", "exchange.py", "failures.py"},
+    "httpx_aiohttp": {"clients.py"},
+    "aiohttp": {"clients.py", "failures.py", "guard.py"},
+    "standardwebhooks": {"receiver.py", "signing.py"},
+    "limits": {"places.py"},
+}
+"""Each library of ``cronpad-webhook``, and the modules that may import it."""
+
+
+def test_each_library_of_webhooks_has_its_door() -> None:
+    """The HTTP libraries, signatures and rates are imported where the table says, in one plugin alone."""
+    found: dict[str, set[str]] = {library: set() for library in PLUGIN_DOORS}
+    for path in house.shipped_files():
+        for _, imported in house.imports(path):
+            library = imported.split(".")[0]
+            if library in found:
+                found[library].add(house.relative(path).removeprefix("plugins/cronpad-webhook/cronpad_webhook/"))
+    assert found == PLUGIN_DOORS
+
+
 def test_plugins_use_the_doors() -> None:
     """A plugin imports ``cronpad_core.api`` and nothing else of the core; the test kit ``cronpad_core.app`` as well."""
     intruders = []

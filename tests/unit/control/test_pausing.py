@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from office import T0, Failing, Office, declared
 
-from cronpad_core.control.pausing import due_resumes, pause, resume
+from cronpad_core.control.pausing import due_resumes, pause, pause_for_sink, resume
 from cronpad_core.domain.errors import ConfigurationError, CronpadError, NotFoundError, StoreBusyError, TermRefusedError
 from cronpad_core.domain.job import Job, JobStatus, Replay
 from cronpad_core.domain.run import RunStatus
@@ -32,6 +32,30 @@ def test_a_pause_ends_the_version_with_its_open_slot(office: Office) -> None:
     assert office.slots() == [10, 20]
     assert office.members() == []
     assert office.findings() == []
+
+
+def test_a_sink_can_have_its_job_paused(office: Office) -> None:
+    """What a sink says pauses the version that it was asked under, with the sink's reason; it can be resumed."""
+    office.apply(declared())
+    office.work(T0 + 15 * S)
+    job = office.job()
+    paused = office.run(pause_for_sink(office.desk, job.id, job.version, reason="gone"))
+    assert paused == office.job()
+    assert (paused.status, paused.paused_reason, paused.paused_until_ms) == (JobStatus.PAUSED, "gone", None)
+    assert office.run(resume(office.desk, office.job())).status is JobStatus.ACTIVE
+    assert office.findings() == []
+
+
+def test_a_sink_pauses_no_other_version_and_nothing_twice(office: Office) -> None:
+    """A word about an older version, a job that is paused already or one that is gone changes nothing."""
+    office.apply(declared())
+    job = office.job()
+    assert office.run(pause_for_sink(office.desk, job.id, job.version + 1, reason="gone")) is None
+    assert office.run(pause_for_sink(office.desk, "job_none", 1, reason="gone")) is None
+    assert office.job() == job
+    paused = office.run(pause(office.desk, job, reason="holidays"))
+    assert office.run(pause_for_sink(office.desk, job.id, job.version, reason="gone")) is None
+    assert office.job() == paused
 
 
 def test_a_late_pause_drops_what_was_due_and_not_begun(office: Office) -> None:
