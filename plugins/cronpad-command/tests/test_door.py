@@ -20,11 +20,12 @@ from cronpad_core.api import Delivered, Ended, Failed, SpawnError, StreamCapture
 MODULES = sorted(module.name for module in pkgutil.iter_modules(cronpad_command.__path__, "cronpad_command."))
 
 
-def test_the_plugin_registers_one_sink():
-    """pluggy finds the hook, and the type says what a type must say."""
+def test_the_plugin_registers_a_sink_and_an_emitter():
+    """pluggy finds the hooks, and the types say what a type must say."""
     manager = pluggy.PluginManager("cronpad")
     manager.register(plugin)
-    assert [hook.name for hook in manager.get_hookcallers(plugin) or []] == ["cronpad_register_sinks"]
+    hooks = {hook.name for hook in manager.get_hookcallers(plugin) or []}
+    assert hooks == {"cronpad_register_sinks", "cronpad_register_alert_emitters"}
     assert plugin.cronpad_register_sinks() == [CommandSink]
     assert (CommandSink.name, CommandSink.api, CommandSink.Settings) == ("command", 1, Settings)
     assert isinstance(CommandSink.capabilities, frozenset)

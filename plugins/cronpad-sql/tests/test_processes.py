@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from cronpad_core.api import Entry, LockRow, StoreBusyError, TermRecord
+from cronpad_sql import migrate
+from cronpad_sql.files import FileKind
 from cronpad_sql.storage import SqliteStorage
 
 Take = Callable[..., Awaitable[None]]
@@ -274,9 +276,9 @@ def test_a_start_killed_at_any_statement_is_finished_by_the_next(tmp_path: Path,
     for at in range(1, count + 1):
         directory = tmp_path / str(at)
         asyncio.run(finish(directory))
-        for name in ("cronpad.db", "history.db"):
+        for name, kind in (("cronpad.db", FileKind.CONTROL), ("history.db", FileKind.HISTORY)):
             with closing(sqlite3.connect(directory / name)) as db:
-                assert db.execute("PRAGMA user_version").fetchone() == (2,)
+                assert db.execute("PRAGMA user_version").fetchone() == (migrate.HEAD[kind],)
                 assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
@@ -306,7 +308,7 @@ def test_an_older_state_killed_at_any_statement_is_old_or_new(tmp_path: Path, fi
 
         asyncio.run(finish(build(directory)))
         with closing(sqlite3.connect(directory / "history.db")) as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (2,)
+            assert db.execute("PRAGMA user_version").fetchone() == (migrate.HEAD[FileKind.HISTORY],)
             assert db.execute("SELECT id, workspace FROM runs").fetchall() == [("r", "w")]
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert seen == {(1, False), (2, True)}
+    assert seen == {(1, False), *((version, True) for version in range(2, migrate.HEAD[FileKind.HISTORY] + 1))}
