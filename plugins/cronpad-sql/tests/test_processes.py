@@ -311,4 +311,4 @@ def test_an_older_state_killed_at_any_statement_is_old_or_new(tmp_path: Path, fi
             assert db.execute("PRAGMA user_version").fetchone() == (migrate.HEAD[FileKind.HISTORY],)
             assert db.execute("SELECT id, workspace FROM runs").fetchall() == [("r", "w")]
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert seen == {(1, False), *((version, True) for version in range(2, migrate.HEAD[FileKind.HISTORY] + 1))}
+    assert seen == {(1, False), (migrate.HEAD[FileKind.HISTORY], True)}
