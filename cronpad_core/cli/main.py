@@ -14,6 +14,7 @@ __all__ = ["cli", "main"]
 _COMMANDS: Final = {
     "run": ("cronpad_core.cli.run", "Run the jobs of a file or directory; 'cronpad FILE' is the same."),
     "init": ("cronpad_core.cli.init", "Write a commented jobs file to start from."),
+    "schema": ("cronpad_core.cli.schema", "The JSON Schema of jobs files, for editors."),
     "validate": ("cronpad_core.cli.validate", "Check jobs files: all problems at once, each with its place."),
     "next": ("cronpad_core.cli.next", "The next fires of a schedule, or of the jobs of a file."),
     "explain": ("cronpad_core.cli.explain", "What a schedule means, and which rules apply to it."),

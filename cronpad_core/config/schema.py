@@ -19,6 +19,8 @@ __all__ = ["jobs_schema"]
 
 Schema = dict[str, JsonValue]
 
+_NONE: Final[Mapping[str, type[BaseModel]]] = {}
+
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1}
 _TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
 _DURATION: Final[Schema] = {
@@ -28,8 +30,12 @@ _DURATION: Final[Schema] = {
 }
 
 
-def jobs_schema(sinks: Mapping[str, type[BaseModel]], misfires: Mapping[str, type[BaseModel] | None]) -> Schema:
-    """The schema (draft 2020-12) of a jobs file whose sinks and misfire policies are the given ones."""
+def jobs_schema(
+    sinks: Mapping[str, type[BaseModel]],
+    misfires: Mapping[str, type[BaseModel] | None],
+    emitters: Mapping[str, type[BaseModel]] = _NONE,
+) -> Schema:
+    """The schema (draft 2020-12) of a jobs file whose sinks, misfire policies and alert emitters are the given ones."""
     definitions: Schema = {}
     shared = _shared(misfires, definitions)
     job: Schema = {
@@ -45,7 +51,6 @@ def jobs_schema(sinks: Mapping[str, type[BaseModel]], misfires: Mapping[str, typ
             **shared,
         },
     }
-    alert: Schema = {"type": "object", "required": ["type"], "properties": {"type": _TEXT, "events": _TEXTS}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "cronpad jobs file",
@@ -57,7 +62,7 @@ def jobs_schema(sinks: Mapping[str, type[BaseModel]], misfires: Mapping[str, typ
                     "version": {"const": 1},
                     "defaults": _closed({"type": "object", "properties": shared}),
                     "jobs": {"type": "array", "items": _closed(job)},
-                    "alerts": {"type": "object", "additionalProperties": alert},
+                    "alerts": {"type": "object", "additionalProperties": _alert(emitters, definitions)},
                 },
             }
         ),
@@ -166,3 +171,13 @@ def _misfire(misfires: Mapping[str, type[BaseModel] | None], definitions: Schema
         extra: Schema = {"policy": {"const": name}, "window": _DURATION}
         choices.append(_model("misfire", name, model, extra, definitions))
     return {"anyOf": choices}
+
+
+def _alert(emitters: Mapping[str, type[BaseModel]], definitions: Schema) -> Schema:
+    """The alert's own keys, and those of its emitter."""
+    own: Schema = {"events": _TEXTS}
+    choices: list[JsonValue] = []
+    for name, model in sorted(emitters.items()):
+        choices.append(_model("alert", name, model, {"type": {"const": name}, **own}, definitions))
+    table: Schema = {"type": "object", "required": ["type"], "properties": {"type": _TEXT, **own}}
+    return {**table, "anyOf": choices} if choices else table
