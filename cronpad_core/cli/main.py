@@ -29,7 +29,7 @@ _COMMANDS: Final = {
     "db": ("cronpad_core.cli.db", "Check, back up, restore, prune and upgrade the files of a state."),
     "queue": ("cronpad_core.cli.queue", "Look at the queue of a state, or let it be made anew."),
     "health": ("cronpad_core.cli.health", "Whether the dispatcher of a state is well."),
-    "plugin": ("cronpad_core.cli.plugin", "List and show plugins."),
+    "plugin": ("cronpad_core.cli.plugin", "List, show, check and begin plugins."),
     "completion": ("cronpad_core.cli.completion", "The script that completes cronpad in a shell."),
     "version": ("cronpad_core.cli.version", "The version of cronpad; with -v, of what it runs on too."),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +25,7 @@ _STYLES = {"loaded": "good", "disabled": "dim", "failed": "bad", "incompatible":
 
 @click.group()
 def command() -> None:
-    """List and show plugins."""
+    """List, show, check and begin plugins."""
 
 
 @command.command("list")
@@ -85,6 +87,29 @@ def show_plugin(context: click.Context, name: str) -> None:
         out.line("- ", Styled("warning:", "warn"), f" {note}")
     for each in details.types:
         _show_type(out, each)
+
+
+@command.command("new")
+@click.argument("kind", type=click.Choice(["sink", "misfire", "alert", "storage"]))
+@click.argument("name")
+@click.option("--into", type=click.Path(path_type=Path), default=Path(), help="The folder to write it in (this one).", metavar="DIR")
+@click.pass_obj
+def new_plugin(invocation: Invocation, kind: str, name: str, into: Path) -> None:
+    """Write a package to start a plugin from: cronpad-NAME, with settings, tests and a README.
+
+    Nothing is fetched. Its tests pass at once; they need cronpad-testkit. An existing folder is never touched.
+    """
+    from cronpad_core.control.new_plugin import NewPlugin, write_plugin
+
+    out = Output(invocation)
+    wanted = NewPlugin(kind=kind, name=name, into=into, version=version("cronpad-core"))
+    written = write_plugin(wanted, host_of(invocation, out, for_report=True))
+    if out.wants_json:
+        out.document("plugin-new", [{"path": str(path)} for path in written], folder=str(wanted.folder))
+        return
+    for path in written:
+        out.line(f"wrote {path}")
+    out.say(f"next: cd {wanted.folder} && python -m pytest, then pip install .")
 
 
 def host_of(invocation: Invocation, out: Output, *, for_report: bool = False) -> PluginHost:
