@@ -92,7 +92,9 @@ def show_plugin(context: click.Context, name: str) -> None:
 @command.command("new")
 @click.argument("kind", type=click.Choice(["sink", "misfire", "alert", "storage"]))
 @click.argument("name")
-@click.option("--into", type=click.Path(path_type=Path), default=Path(), help="The folder to write it in (this one).", metavar="DIR")
+@click.option(
+    "--into", type=click.Path(path_type=Path), default=Path(), help="The folder to write it in (this one).", metavar="DIR"
+)
 @click.pass_obj
 def new_plugin(invocation: Invocation, kind: str, name: str, into: Path) -> None:
     """Write a package to start a plugin from: cronpad-NAME, with settings, tests and a README.

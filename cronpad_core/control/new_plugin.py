@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from string import Template
 from typing import Final
 
@@ -27,7 +27,9 @@ _REQUIRES: Final = {"storage": ""}
 _PYDANTIC: Final = ', "pydantic>=2.14,<3"'
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _LONGEST: Final = 40
-_OURS: Final = frozenset({"core", "testkit", *(one.removeprefix("cronpad-") for kind in PACKAGES.values() for one in kind.values())})
+_OURS: Final = frozenset(
+    {"core", "testkit", *(one.removeprefix("cronpad-") for kind in PACKAGES.values() for one in kind.values())}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,9 @@ def write_plugin(wanted: NewPlugin, host: PluginHost) -> tuple[Path, ...]:
     try:
         wanted.folder.mkdir()
     except FileExistsError:
-        raise ConfigurationError(f"{wanted.folder} exists already", hint="choose another name, or --into another folder") from None
+        raise ConfigurationError(
+            f"{wanted.folder} exists already", hint="choose another name, or --into another folder"
+        ) from None
     except OSError as error:
         raise StateUnwritableError(f"{wanted.folder} cannot be made: {error.strerror}") from error
     try:
@@ -115,7 +119,7 @@ def _contents(wanted: NewPlugin) -> Iterator[tuple[Path, str]]:
     templates = files("cronpad_core.control") / "templates"
     for part in ("every", wanted.kind):
         for name, template in _files_below(templates / part):
-            path = str(name).removesuffix(".tmpl").replace("PACKAGE", wanted.package)
+            path = name.removesuffix(".tmpl").replace("PACKAGE", wanted.package)
             path = path.replace("MODULE", wanted.name.replace("-", "_"))
             yield wanted.folder / path, Template(template.read_text(encoding="utf-8")).substitute(words)
     if wanted.kind == "storage":
@@ -131,12 +135,12 @@ def _reference_stores(wanted: NewPlugin) -> Iterator[tuple[Path, str]]:
             yield wanted.folder / wanted.package / one.name, text
 
 
-def _files_below(folder: Traversable, above: PurePosixPath = PurePosixPath()) -> Iterator[tuple[PurePosixPath, Traversable]]:
+def _files_below(folder: Traversable, above: str = "") -> Iterator[tuple[str, Traversable]]:
     for one in sorted(folder.iterdir(), key=lambda each: each.name):
         if one.is_dir():
-            yield from _files_below(one, above / one.name)
+            yield from _files_below(one, f"{above}{one.name}/")
         elif one.name.endswith(".tmpl"):
-            yield above / one.name, one
+            yield f"{above}{one.name}", one
 
 
 def _bounds(version: str) -> str:
