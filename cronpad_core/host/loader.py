@@ -138,7 +138,8 @@ class _Start:
                 self.records[index] = replace(record, notes=self._asker.odd(record.name))
                 notes.extend(f"{whose}: {note}" for note in self.records[index].notes)
                 for call in self._asker.observers(record.name):
-                    calls[call.hook] = (*calls.get(call.hook, ()), call)
+                    named = replace(call, distribution=record.distribution)
+                    calls[call.hook] = (*calls.get(call.hook, ()), named)
             elif record.state is not PluginState.DISABLED:
                 notes.append(f"{whose} is {record.state}: {record.reason}")
         return PluginHost(
