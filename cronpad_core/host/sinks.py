@@ -45,9 +45,9 @@ class SinkPool:
     """One object of each sink type that is used, and the way to deliver to it.
 
     Used from one event loop. ``plugin_settings`` are the host-wide tables ``[plugins.<name>]`` by sink name; ``redact`` is
-    applied to every text of a plugin's exception before it is kept, and secrets that were resolved through a sink's context are masked
-    in it and in what sinks answer; ``threads`` bounds how many plain ``def deliver`` run at
-    once; ``state`` names the state for the sinks. ``plugin_errors`` counts what the guard caught, by sink.
+    applied to every text of a plugin's exception before it is kept, and secrets that were resolved through a sink's context are
+    masked there and in what sinks answer; ``threads`` bounds how many plain ``def deliver`` run at once; ``state`` names the state
+    for the sinks. ``plugin_errors`` counts what the guard caught, by sink.
     """
 
     def __init__(

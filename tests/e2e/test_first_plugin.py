@@ -41,7 +41,9 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _replace_send(sink: Path, method: str) -> None:
-    text, count = re.subn(r"    def send\(.*?(?=\n    async def close)", lambda _: method, sink.read_text("utf-8"), flags=re.DOTALL)
+    text, count = re.subn(
+        r"    def send\(.*?(?=\n    async def close)", lambda _: method, sink.read_text("utf-8"), flags=re.DOTALL
+    )
     assert count == 1
     sink.write_text(text, encoding="utf-8")
 
