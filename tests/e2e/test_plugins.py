@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -219,3 +220,33 @@ def _copy(site: Path, name: str, other: str) -> None:
     (site / f"{other}_plugin.py").write_text((site / f"{name}_plugin.py").read_text("utf-8"), encoding="utf-8")
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {other}\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(f"[cronpad]\n{other} = {other}_plugin\n", encoding="utf-8")
+
+
+def test_hook_calls_of_a_runner_are_traced(stage: Stage) -> None:
+    """With --trace-plugins each event that a plugin is told is a line on stderr with its milliseconds."""
+    env = _installed(stage, "watcher", HOOK + "def cronpad_event(event): ...")
+    stage.declare(stage.job("each"))
+    runner = stage.start("--trace-plugins", env=env).active()
+    runner.finished("each")
+    wait_until(lambda: re.search(r"trace: cronpad_event of watcher: \d+\.\d\d ms", runner.stderr), lambda: runner.stderr)
+    runner.stop()
+
+
+def test_strictness_stops_the_start(stage: Stage) -> None:
+    """With CRONPAD_STRICT_PLUGINS a plugin that cannot be loaded ends the start with 5, and no state is made."""
+    env = _installed(stage, "broken", "raise RuntimeError('no luck')")
+    stage.declare(stage.job("each"))
+    call = stage.call("run", stage.file, "--state", stage.state, env=env | {"CRONPAD_STRICT_PLUGINS": "1"})
+    assert call.code == 5
+    assert "plugin broken (broken) is failed: RuntimeError: no luck" in call.err
+    assert not stage.state.exists()
+
+
+def test_a_plugin_beside_the_jobs_file_runs_its_jobs(stage: Stage) -> None:
+    """``cronpad_plugins.py`` beside the jobs file brings a sink to a real runner."""
+    (stage.file.parent / "cronpad_plugins.py").write_text(SINK, encoding="utf-8")
+    stage.declare({"name": "odd", "schedule": "* * * * * *", "sink": {"type": "odd"}})
+    runner = stage.start(env={"CRONPAD_SECRET_ODD": SECRET}).active()
+    [line] = runner.finished("odd")[:1]
+    assert (line["status"], line["reason"]) == ("delivered", "did as told")
+    runner.stop()

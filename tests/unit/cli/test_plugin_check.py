@@ -128,3 +128,57 @@ def test_a_folder_without_a_plugin_is_refused(call: Call, site: Path, tmp_path: 
         (tmp_path / "pyproject.toml").write_text(text)
     result = call("plugin", "check", str(tmp_path))
     assert (result.exit_code, says in result.stderr) == (2, True), result.stderr
+
+
+HANGING = """
+from pydantic import BaseModel, ConfigDict
+import asyncio
+from cronpad_core.api import Delivered, Failed
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+class SlowSink:
+    name, api, Settings, capabilities = "slow", 1, Settings, frozenset()
+    def __init__(self, context): ...
+    async def deliver(self, delivery):
+        STOPPING
+        return Failed(reason="stopped")
+    async def close(self): ...
+"""
+ADOPTED = """
+import pytest
+from cronpad_slow.sink import SlowSink
+from cronpad_testkit.suites import SinkCase, SinkSuite
+
+class TestSlow(SinkSuite):
+    stop_within_s = 1.0
+    @pytest.fixture
+    def sink_case(self):
+        return SinkCase(type=SlowSink, succeeds=None, fails=None, hangs={})
+    @pytest.mark.xfail(reason="it only hangs")
+    def test_k2_nothing_is_left_behind(self, sink_case):
+        super().test_k2_nothing_is_left_behind(sink_case)
+"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("stopping", "answer"),
+    [("await delivery.cancel.wait()", "good"), ("await asyncio.sleep(600)", "bad")],
+    ids=["in-time", "never"],
+)
+def test_whether_a_sink_cancels_in_time(call: Call, site: Path, tmp_path: Path, stopping: str, answer: str) -> None:
+    """A sink that ends when it is asked to is sound; one that goes on is a finding of its own."""
+    before = list(sys.path)
+    assert call("plugin", "new", "sink", "slow", "--into", str(tmp_path)).exit_code == 0
+    made = tmp_path / "cronpad-slow"
+    (made / "cronpad_slow" / "sink.py").write_text(HANGING.replace("STOPPING", stopping))
+    (made / "tests" / "test_slow.py").write_text(ADOPTED)
+    result = call("--json", "plugin", "check", str(made))
+    sys.path[:] = before
+    for name in [one for one in sys.modules if one.startswith("cronpad_slow")]:
+        del sys.modules[name]
+    items = json.loads(result.stdout)["items"]
+    assert {one["answer"] for one in items if one["check"] == "cancels"} == {answer}, items
+    assert result.exit_code == (0 if answer == "good" else 1)
