@@ -30,6 +30,7 @@ class Invocation:
     log_format: str = "auto"
     no_plugins: bool = False
     trace_plugins: bool = False
+    plugins_dir: str | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     fixed_now_ms: int | None = None
 
@@ -60,6 +61,7 @@ def global_options(*, hidden: bool) -> list[click.Option]:
         option("-v", "--verbose", count=True, help="Say more on stderr."),
         option("--log-format", type=click.Choice(LOG_FORMATS), help="Shape of log lines."),
         option("--no-plugins", is_flag=True, help="Load no plugin but the core's own."),
+        option("--plugins-dir", metavar="DIR", help="Load each Python file of this folder as a plugin."),
         option("--trace-plugins", is_flag=True, help="Print each hook call with its plugin and duration."),
     ]
 

@@ -14,6 +14,7 @@ __all__ = ["cli", "main"]
 _COMMANDS: Final = {
     "run": ("cronpad_core.cli.run", "Run the jobs of a file or directory; 'cronpad FILE' is the same."),
     "init": ("cronpad_core.cli.init", "Write a commented jobs file to start from."),
+    "schema": ("cronpad_core.cli.schema", "The JSON Schema of jobs files, for editors."),
     "validate": ("cronpad_core.cli.validate", "Check jobs files: all problems at once, each with its place."),
     "next": ("cronpad_core.cli.next", "The next fires of a schedule, or of the jobs of a file."),
     "explain": ("cronpad_core.cli.explain", "What a schedule means, and which rules apply to it."),
@@ -29,7 +30,7 @@ _COMMANDS: Final = {
     "db": ("cronpad_core.cli.db", "Check, back up, restore, prune and upgrade the files of a state."),
     "queue": ("cronpad_core.cli.queue", "Look at the queue of a state, or let it be made anew."),
     "health": ("cronpad_core.cli.health", "Whether the dispatcher of a state is well."),
-    "plugin": ("cronpad_core.cli.plugin", "List and show plugins."),
+    "plugin": ("cronpad_core.cli.plugin", "List, show, check and begin plugins."),
     "completion": ("cronpad_core.cli.completion", "The script that completes cronpad in a shell."),
     "version": ("cronpad_core.cli.version", "The version of cronpad; with -v, of what it runs on too."),
 }

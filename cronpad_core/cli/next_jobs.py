@@ -23,7 +23,7 @@ __all__ = ["next_of_jobs"]
 
 def next_of_jobs(invocation: Invocation, out: Output, file: Path, *, name: str | None, count: int, after: str | None) -> None:
     """Prints the next ``count`` fires of the file's jobs together, or of the job ``name``; raises ``NotFoundError`` for none."""
-    host = host_of(invocation, out)
+    host = host_of(invocation, out, files=[file])
     loaded = load_jobs(
         [file],
         sinks=host.registry.sink_models(),

@@ -59,7 +59,7 @@ class Session:
         """Loads plugins and settings. Raises ``ConfigurationError`` and ``PluginError``."""
         config = Path(invocation.config) if invocation.config else None
         settings = load_settings(config, invocation.environ, overrides)
-        host = host_of(invocation, out)
+        host = host_of(invocation, out, files=files)
         missing = missing_packages({(one.kind, one.name) for one in host.registry.types})
         if len(missing) > 1:
             out.warn(

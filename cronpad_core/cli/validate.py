@@ -29,7 +29,7 @@ def command(context: click.Context, files: tuple[Path, ...], system: bool) -> No
 
     invocation = context.ensure_object(Invocation)
     out = Output(invocation)
-    registry = host_of(invocation, out).registry
+    registry = host_of(invocation, out, files=files).registry
     types = Types(
         sinks=registry.sink_models(),
         misfires=registry.misfire_models(),

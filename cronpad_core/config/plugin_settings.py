@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic_core import ErrorDetails
 
-__all__ = ["Types", "check_settings", "warn_of_secrets"]
+__all__ = ["SECRET_KEY", "Types", "check_settings", "warn_of_secrets"]
 
 _WANTED: Final = {
     "string": "a text",
@@ -32,7 +32,7 @@ _WANTED: Final = {
     "model": "a table",
     "none": "nothing",
 }
-_SECRET_KEY: Final = re.compile(r"(?i)(?:^|[_-])(?:password|passwd|secret|token|api[_-]?key|sign_with|authorization)(?:$|[_-])")
+SECRET_KEY: Final = re.compile(r"(?i)(?:^|[_-])(?:password|passwd|secret|token|api[_-]?key|sign_with|authorization)(?:$|[_-])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +152,6 @@ def warn_of_secrets(table: Table, settings: JsonValue, at: Path = ()) -> None:
     for key, value in items:
         if isinstance(value, dict | list):
             warn_of_secrets(table, value, (*at, key))
-        elif isinstance(value, str) and _SECRET_KEY.search(str(key)) and not value.startswith("secret:") and "${" not in value:
+        elif isinstance(value, str) and SECRET_KEY.search(str(key)) and not value.startswith("secret:") and "${" not in value:
             hint = 'write "secret:env:NAME" or "secret:file:/path"'
             table.problem("CP110", f"{key} is a secret in plain text", *at, key, key=True, hint=hint, warning=True)

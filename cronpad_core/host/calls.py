@@ -31,6 +31,12 @@ class HookCall:
     function: Callable[..., object]
     accepts: frozenset[str]
     trace: Trace | None = None
+    distribution: str = ""
+
+    @property
+    def whose(self) -> str:
+        """``plugin pager (cronpad-pager)``."""
+        return f"plugin {self.plugin}" + (f" ({self.distribution})" if self.distribution else "")
 
     def __call__(self, arguments: Mapping[str, object]) -> object:
         """Calls it with those of the arguments that it wants. Raises whatever it raises."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, distributions
 from typing import Final
@@ -9,20 +10,20 @@ from typing import Final
 from cronpad_core.hookspecs import ENTRY_POINT_GROUP
 from cronpad_core.host.records import canonical
 
-__all__ = ["Entry", "find_entries"]
+__all__ = ["Entry", "entry_of", "find_entries"]
 
 _BUILTIN: Final = "cronpad_core.builtin.plugin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry point with what its distribution says of itself; ``builtin`` for the core's own."""
+    """One entry point with what its distribution says of itself; ``load`` imports what it names."""
 
     name: str
     value: str
     distribution: str
     version: str
-    point: EntryPoint
+    load: Callable[[], object]
 
     @property
     def builtin(self) -> bool:
@@ -41,13 +42,16 @@ def find_entries() -> tuple[list[Entry], list[str]]:
             notes.append(f"the entry points of {_name(distribution)} cannot be read: {type(error).__name__}: {error}")
             continue
         for point in points:
-            entry = Entry(
-                name=point.name, value=point.value, distribution=_name(distribution), version=_version(distribution), point=point
-            )
+            entry = entry_of(point, _name(distribution), _version(distribution))
             # One distribution may be found twice on the path; the first is the one that Python imports.
             found.setdefault((canonical(entry.distribution), entry.name), entry)
     ordered = sorted(found.values(), key=lambda one: (not one.builtin, one.name, one.distribution))
     return ordered, notes
+
+
+def entry_of(point: EntryPoint, distribution: str, version: str) -> Entry:
+    """The entry of an entry point."""
+    return Entry(name=point.name, value=point.value, distribution=distribution, version=version, load=point.load)
 
 
 def _name(distribution: Distribution) -> str:

@@ -6,15 +6,15 @@ A name that two distributions claim stops the start: nobody can tell which of th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cronpad_core.api import API, PluginError
 from cronpad_core.host.asking import Asker
-from cronpad_core.host.calls import HookCall, Trace, said_of
+from cronpad_core.host.calls import HookCall, Trace, call_within, said_of
 from cronpad_core.host.descriptors import Descriptor, IncompatibleError, RefusedError
 from cronpad_core.host.entries import Entry, find_entries
-from cronpad_core.host.records import PluginRecord, PluginState
+from cronpad_core.host.records import PluginRecord, PluginState, canonical
 from cronpad_core.host.registry import Registry
 from cronpad_core.host.switches import Switches
 
@@ -52,20 +52,24 @@ def load_plugins(
     trace: Trace | None = None,
     for_report: bool = False,
     deadline_s: float = 30.0,
+    further: Sequence[Entry] = (),
 ) -> PluginHost:
     """Loads every installed plugin that is not switched off; a broken one is recorded, not raised.
 
     ``environ`` is read for ``CRONPAD_PLUGINS_DISABLED``, ``CRONPAD_PLUGINS_ONLY`` and ``CRONPAD_STRICT_PLUGINS``;
     ``disabled_all`` is ``--no-plugins``. The core's own plugin is loaded in both cases, unless it is named as disabled or
-    ``builtin`` is false. ``deadline_s`` is what one registration hook may take. ``trace`` is told of each hook call.
+    ``builtin`` is false. ``deadline_s`` is what an import and each registration hook may take. ``trace`` is told of each hook
+    call. ``further`` are plugins that are not installed (see :mod:`cronpad_core.host.one_off`), loaded last; one of a name that an
+    installed plugin of the same distribution has stands in for that.
 
     Raises ``PluginError`` when two distributions claim one name (not ``for_report``, which lists the clashes instead), and
     when the switch for strictness is on and a plugin is not as it should be.
     """
     switches = Switches.read(environ, disabled_all=disabled_all, builtin=builtin)
     entries, unreadable = find_entries()
-    start = _Start(Asker(trace=trace, deadline_s=deadline_s))
-    for entry in entries:
+    start = _Start(Asker(trace=trace, deadline_s=deadline_s), deadline_s)
+    given = {(canonical(one.distribution), one.name) for one in further}
+    for entry in (*(one for one in entries if (canonical(one.distribution), one.name) not in given), *further):
         off = switches.why_off(entry.name, entry.distribution, builtin=entry.builtin)
         if off:
             start.disable(entry, off)
@@ -83,9 +87,10 @@ def load_plugins(
 class _Start:
     """One start: what has been found so far."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: Asker, deadline_s: float) -> None:
         self.records: list[PluginRecord] = []
         self._asker = asker
+        self._deadline_s = deadline_s
         self._found: dict[tuple[str, str], Descriptor] = {}
         self._clashes: list[str] = []
 
@@ -105,7 +110,7 @@ class _Start:
         offered: list[Descriptor] = []
         state, reason = PluginState.LOADED, ""
         try:
-            self._asker.register(entry.point.load(), entry.name)
+            self._asker.register(call_within(self._deadline_s, entry.load), entry.name)
             offered.extend(self._asker.offers(entry))
             _refuse_twice(offered)
         except KeyboardInterrupt:
@@ -133,7 +138,8 @@ class _Start:
                 self.records[index] = replace(record, notes=self._asker.odd(record.name))
                 notes.extend(f"{whose}: {note}" for note in self.records[index].notes)
                 for call in self._asker.observers(record.name):
-                    calls[call.hook] = (*calls.get(call.hook, ()), call)
+                    named = replace(call, distribution=record.distribution)
+                    calls[call.hook] = (*calls.get(call.hook, ()), named)
             elif record.state is not PluginState.DISABLED:
                 notes.append(f"{whose} is {record.state}: {record.reason}")
         return PluginHost(

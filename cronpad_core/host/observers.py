@@ -116,13 +116,13 @@ class Observers:
             listener.errors += 1
             listener.in_a_row += 1
             if listener.in_a_row < _FAILURES:
-                self._report(f"plugin {listener.call.plugin}: cronpad_event raised {said_of(error)}")
+                self._report(f"{listener.call.whose}: cronpad_event raised {said_of(error)}")
                 return
             listener.quarantined = f"{_FAILURES} failures in a row, the last: {said_of(error)}"
         else:
             listener.in_a_row = 0
             return
-        self._report(f"plugin {listener.call.plugin}: cronpad_event is no longer called: {listener.quarantined}")
+        self._report(f"{listener.call.whose}: cronpad_event is no longer called: {listener.quarantined}")
 
 
 async def tell_hook(calls: Sequence[HookCall], arguments: Mapping[str, object], *, deadline_s: float) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ async def tell_hook(calls: Sequence[HookCall], arguments: Mapping[str, object], 
             task.cancel()
         said = f"gave no answer within {deadline_s:g} s and is left behind" if late else task.result()
         if said is not None:
-            lines.append(f"plugin {call.plugin}: {call.hook} {said}")
+            lines.append(f"{call.whose}: {call.hook} {said}")
     return tuple(lines)
 
 

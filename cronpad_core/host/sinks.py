@@ -29,6 +29,7 @@ from cronpad_core.api import (
 )
 from cronpad_core.host.answers import storable
 from cronpad_core.host.calls import run_in_thread, said_of
+from cronpad_core.host.redaction import redacted
 from cronpad_core.host.refusals import refusals_of
 from cronpad_core.host.registry import Registry
 from cronpad_core.host.threads import ThreadSlots
@@ -45,8 +46,9 @@ class SinkPool:
     """One object of each sink type that is used, and the way to deliver to it.
 
     Used from one event loop. ``plugin_settings`` are the host-wide tables ``[plugins.<name>]`` by sink name; ``redact`` is
-    applied to every text of a plugin's exception before it is kept; ``threads`` bounds how many plain ``def deliver`` run at
-    once; ``state`` names the state for the sinks. ``plugin_errors`` counts what the guard caught, by sink.
+    applied to every text of a plugin's exception before it is kept, and secrets that were resolved through a sink's context are
+    masked there and in what sinks answer; ``threads`` bounds how many plain ``def deliver`` run at once; ``state`` names the state
+    for the sinks. ``plugin_errors`` counts what the guard caught, by sink.
     """
 
     def __init__(
@@ -65,7 +67,8 @@ class SinkPool:
         self._secret = secret
         self._state = state
         self._plugin_settings = plugin_settings or {}
-        self._redact = redact or str
+        self._mask = redact or str
+        self._resolved: set[str] = set()
         self._sinks: dict[str, Sink] = {}
         self._settings: OrderedDict[tuple[str, Hashable], object] = OrderedDict()
         self._slots = ThreadSlots(threads)
@@ -116,9 +119,23 @@ class SinkPool:
             said = f"deliver answered {type(answer).__name__}, which is no outcome"
             return self._plugin_error(sink_type, None, said=said, retryable=False)
         try:
-            return storable(answer)
+            return self._masked(storable(answer))
         except Exception as error:  # an answer whose own parts raise
             return self._plugin_error(sink_type, error, retryable=False)
+
+    def _secret_of(self, reference: str) -> str:
+        found = self._secret(reference)
+        self._resolved.add(found)
+        return found
+
+    def _redact(self, text: str) -> str:
+        return redacted(self._mask(text), tuple(self._resolved))
+
+    def _masked(self, outcome: Outcome) -> Outcome:
+        if not self._resolved:
+            return outcome
+        facts = {name: self._redact(value) if isinstance(value, str) else value for name, value in outcome.facts.items()}
+        return replace(outcome, reason=self._redact(outcome.reason), facts=facts)
 
     async def close(self) -> None:
         """Closes every sink that was built, each within 5 s; what one raises keeps no other from being closed."""
@@ -147,7 +164,7 @@ class SinkPool:
     def _build(self, sink_type: str) -> Sink:
         found = self._registry.sink(sink_type)
         settings = self._plugin_settings.get(sink_type, {})
-        context = SinkContext(settings=settings, environ=self._environ, secret=self._secret, state=self._state)
+        context = SinkContext(settings=settings, environ=self._environ, secret=self._secret_of, state=self._state)
         try:
             sink = found.build(context)
         except PluginError as error:
@@ -188,12 +205,19 @@ class SinkPool:
         undelivered: bool = False,
     ) -> Failed:
         self._count(sink_type)
-        facts: dict[str, JsonValue] = {"error": "plugin_error", "sink": sink_type}
+        whose = self._registry.sink(sink_type)
+        facts: dict[str, JsonValue] = {"error": "plugin_error", "sink": sink_type, "plugin": whose.plugin}
+        facts["distribution"] = whose.distribution
         if error is not None:
             facts["type"] = type(error).__name__
             facts["traceback"] = self._redact(_traceback_of(error))
         reason = self._redact(said or (said_of(error) if error is not None else "plugin error"))
-        return Failed(reason=f"sink '{sink_type}': {reason}", facts=facts, retryable=retryable, undelivered=undelivered)
+        return Failed(
+            reason=f"sink '{sink_type}' of {whose.distribution}: {reason}",
+            facts=facts,
+            retryable=retryable,
+            undelivered=undelivered,
+        )
 
     def _count(self, sink_type: str) -> None:
         self.plugin_errors[sink_type] = self.plugin_errors.get(sink_type, 0) + 1

@@ -138,6 +138,7 @@ QUICK = [
     ["version"],
     ["health", "--help"],
     ["validate", "--help"],
+    ["schema", "--no-plugins"],
 ]
 HEAVY = {"sqlalchemy", "alembic", "httpx", "aiohttp", "fastapi"}
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from books import audit, outcomes
-from stage import Stage, quick
+from stage import Stage, quick, wait_until
+
+SECRET = "hunter2-and-more"
 
 SINK = '''
 """A sink that does what its jobs say."""
@@ -17,7 +20,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from cronpad_core.api import Delivered, hookimpl
+from cronpad_core.api import Delivered, Failed, hookimpl
 
 
 class OddSettings(BaseModel):
@@ -32,7 +35,7 @@ class OddSink:
     capabilities = frozenset()
 
     def __init__(self, context):
-        pass
+        self.token = context.secret("secret:env:CRONPAD_SECRET_ODD")
 
     async def deliver(self, delivery):
         match delivery.settings.does:
@@ -46,6 +49,10 @@ class OddSink:
                 raise asyncio.CancelledError
             case "answer nothing":
                 return None
+            case "leak":
+                raise RuntimeError(f"no entry for {self.token}")
+            case "answer a secret":
+                return Failed(reason=f"refused: {self.token}")
             case "hang":
                 await asyncio.sleep(600)
             case "hang on":
@@ -74,7 +81,7 @@ def _installed(stage: Stage, name: str, code: str) -> dict[str, str]:
     (site / f"{name}_plugin.py").write_text(code, encoding="utf-8")
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(f"[cronpad]\n{name} = {name}_plugin\n", encoding="utf-8")
-    return {"PYTHONPATH": str(site)}
+    return {"PYTHONPATH": str(site), "CRONPAD_SECRET_ODD": SECRET}
 
 
 @pytest.mark.parametrize("breaks", ["raise RuntimeError('broken')", "import no_such_module_at_all", "raise SystemExit(9)", "x ="])
@@ -88,6 +95,58 @@ def test_a_plugin_that_cannot_be_imported_stops_no_other(stage: Stage, breaks: s
     assert "broken" in runner.stderr
 
 
+HOOK = "from cronpad_core.api import hookimpl\nimport threading\n\n@hookimpl\n"
+STRAYS = {
+    "misspells a hook": (
+        HOOK + "def cronpad_evnt(event): ...",
+        "there is no hook cronpad_evnt, so it is never called; did you mean",
+    ),
+    "async hook": (HOOK + "async def cronpad_event(event): ...", "cronpad_event is 'async def', which cronpad does not call"),
+    "raises in a hook": (
+        HOOK + "def cronpad_register_sinks():\n    raise ValueError('bad port')",
+        "is failed: ValueError: bad port",
+    ),
+    "exits in a hook": (HOOK + "def cronpad_register_sinks():\n    raise SystemExit(3)", "is failed: SystemExit: 3"),
+    "answers nonsense": (
+        HOOK + "def cronpad_register_sinks():\n    return 'odd'",
+        "cronpad_register_sinks answered 'odd', not a list",
+    ),
+    "wrong API version": (
+        HOOK + "def cronpad_register_sinks():\n    return [type('S', (), {'name': 'odd', 'api': 9})]",
+        "is incompatible: class S was written for API 9; this cronpad offers API 1",
+    ),
+    "observer keeps failing": (
+        HOOK + "def cronpad_event(event):\n    raise OSError('no net')",
+        "cronpad_event is no longer called: 5 failures in a row, the last: OSError: no net",
+    ),
+    "observer exits": (HOOK + "def cronpad_event(event):\n    raise SystemExit(4)", "cronpad_event raised SystemExit: 4"),
+    "observer hangs": (
+        HOOK + "def cronpad_event(event):\n    threading.Event().wait(600)",
+        "cronpad_event is no longer called: no answer within 5 s",
+    ),
+    "exits when it starts": (
+        HOOK + "def cronpad_started(owner):\n    raise SystemExit(5)",
+        "cronpad_started raised SystemExit: 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("does", STRAYS)
+def test_a_plugin_that_goes_astray_is_named_and_stops_no_other(stage: Stage, does: str) -> None:
+    """What it did is said with plugin and distribution, and the jobs of other plugins run on."""
+    code, says = STRAYS[does]
+    env = _installed(stage, "stray", code)
+    stage.declare(stage.job("each"))
+    runner = stage.start(env=env).active()
+    runner.finished("each", count=3)
+    wait_until(lambda: says in runner.stderr, lambda: runner.stderr)
+    assert any("plugin stray (stray)" in line and says in line for line in runner.stderr.splitlines())
+    seen = len(runner.attempts("each"))
+    runner.finished("each", count=seen + 1)
+    runner.stop()
+    assert outcomes(stage, "each").keys() == {"succeeded"}
+
+
 def test_a_sink_may_do_anything(stage: Stage) -> None:
     """Whatever a sink raises or never answers ends its own attempt; the runner and the other jobs go on."""
     env = _installed(stage, "odd", SINK)
@@ -98,6 +157,8 @@ def test_a_sink_may_do_anything(stage: Stage) -> None:
         "interrupt": "failed",
         "cancel": "failed",
         "answer nothing": "failed",
+        "leak": "failed",
+        "answer a secret": "failed",
         "hang": "timed_out",
         "hang on": "timed_out",
     }
@@ -111,7 +172,11 @@ def test_a_sink_may_do_anything(stage: Stage) -> None:
         assert line["status"] == status, line
     runner.finished("each", count=3)
     runner.stop()
-    assert "no luck" in runner.attempts("raise")[0]["reason"]
+    assert runner.attempts("raise")[0]["reason"] == "sink 'odd' of odd: RuntimeError: no luck"
+    assert runner.attempts("leak")[0]["reason"] == "sink 'odd' of odd: RuntimeError: no entry for ***"
+    assert runner.attempts("answer a secret")[0]["reason"] == "refused: ***"
+    assert SECRET not in runner.stdout + runner.stderr
+    assert SECRET.encode() not in b"".join(path.read_bytes() for path in stage.state.rglob("*") if path.is_file())
     assert outcomes(stage, "each").keys() == {"succeeded"}
     assert audit(stage) == []
 
@@ -155,3 +220,33 @@ def _copy(site: Path, name: str, other: str) -> None:
     (site / f"{other}_plugin.py").write_text((site / f"{name}_plugin.py").read_text("utf-8"), encoding="utf-8")
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {other}\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(f"[cronpad]\n{other} = {other}_plugin\n", encoding="utf-8")
+
+
+def test_hook_calls_of_a_runner_are_traced(stage: Stage) -> None:
+    """With --trace-plugins each event that a plugin is told is a line on stderr with its milliseconds."""
+    env = _installed(stage, "watcher", HOOK + "def cronpad_event(event): ...")
+    stage.declare(stage.job("each"))
+    runner = stage.start("--trace-plugins", env=env).active()
+    runner.finished("each")
+    wait_until(lambda: re.search(r"trace: cronpad_event of watcher: \d+\.\d\d ms", runner.stderr), lambda: runner.stderr)
+    runner.stop()
+
+
+def test_strictness_stops_the_start(stage: Stage) -> None:
+    """With CRONPAD_STRICT_PLUGINS a plugin that cannot be loaded ends the start with 5, and no state is made."""
+    env = _installed(stage, "broken", "raise RuntimeError('no luck')")
+    stage.declare(stage.job("each"))
+    call = stage.call("run", stage.file, "--state", stage.state, env=env | {"CRONPAD_STRICT_PLUGINS": "1"})
+    assert call.code == 5
+    assert "plugin broken (broken) is failed: RuntimeError: no luck" in call.err
+    assert not stage.state.exists()
+
+
+def test_a_plugin_beside_the_jobs_file_runs_its_jobs(stage: Stage) -> None:
+    """``cronpad_plugins.py`` beside the jobs file brings a sink to a real runner."""
+    (stage.file.parent / "cronpad_plugins.py").write_text(SINK, encoding="utf-8")
+    stage.declare({"name": "odd", "schedule": "* * * * * *", "sink": {"type": "odd"}})
+    runner = stage.start(env={"CRONPAD_SECRET_ODD": SECRET}).active()
+    [line] = runner.finished("odd")[:1]
+    assert (line["status"], line["reason"]) == ("delivered", "did as told")
+    runner.stop()

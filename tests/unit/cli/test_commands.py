@@ -137,3 +137,12 @@ def test_the_core_alone_says_what_is_missing(call: Call, site: Path, tmp_path: P
     result = call("--no-plugins", "run", write(tmp_path, "a.toml", GOOD))
     assert result.exit_code == 5
     assert "missing: cronpad-command, cronpad-sql" in result.stderr
+
+
+def test_the_schema_is_printed(call: Call, site: Path) -> None:
+    """One JSON document with the settings of what is installed, with and without --json."""
+    result = call("schema")
+    assert result.exit_code == 0
+    schema = json.loads(result.stdout)
+    assert {"sink.command", "misfire.latest"} <= schema["$defs"].keys()
+    assert call("--json", "schema").stdout == result.stdout

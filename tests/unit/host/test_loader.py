@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -237,11 +238,36 @@ def test_a_hook_that_hangs_is_left_behind(install: Install) -> None:
     plug_cronpad_hang.release.set()
 
 
-def test_the_interrupt_of_a_person_is_not_swallowed(install: Install) -> None:
-    """KeyboardInterrupt while a module is imported ends the start."""
+def test_an_import_that_hangs_is_left_behind(install: Install) -> None:
+    """The plugin is failed after the deadline, and the others are loaded."""
+    install("cronpad-hang", "import threading, sys\nsys.release = threading.Event()\nsys.release.wait(60)")
+    install("cronpad-zgood", GOOD)
+    host = load_plugins({}, deadline_s=1.0)
+    sys.release.set()  # type: ignore[attr-defined]  # made above
+    assert reason_of(host, "hang") == "Overdue: no answer within 1 s"
+    assert host.registry.has_sink("good")
+
+
+def test_an_interrupt_of_the_plugins_own_is_its_failure(install: Install) -> None:
+    """KeyboardInterrupt raised at import is no person's: the plugin is failed, the start goes on."""
     install("cronpad-slow", "raise KeyboardInterrupt")
+    host = load_plugins({})
+    assert state_of(host, "slow") is PluginState.FAILED
+    assert "raised by the plugin itself" in reason_of(host, "slow")
+
+
+def test_the_interrupt_of_a_person_is_not_swallowed(install: Install) -> None:
+    """SIGINT while a module is imported ends the start."""
+    source = """
+    import os, signal, sys, threading
+    sys.release = threading.Event()
+    os.kill(os.getpid(), signal.SIGINT)
+    sys.release.wait(60)
+    """
+    install("cronpad-slow", source)
     with pytest.raises(KeyboardInterrupt):
         load_plugins({})
+    sys.release.set()  # type: ignore[attr-defined]  # made above
 
 
 def test_damaged_metadata_hides_no_other_plugin(install: Install, site: Path) -> None:

@@ -281,3 +281,24 @@ def test_closing_reaches_every_sink_that_was_built_whatever_one_raises() -> None
         await plain.close()
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("url", ["raise", "answer"])
+def test_secrets_that_a_sink_resolved_are_masked(url: str) -> None:
+    """Whatever it answers or raises, traceback included, a secret from its context is not in what is kept."""
+    secret = "<secret:env:TOKEN>"
+
+    def build(self: Any, context: SinkContext) -> None:
+        self.token = context.secret("secret:env:TOKEN")
+
+    async def leaks(self: Any, delivery: Delivery) -> Outcome:
+        assert self.token == secret
+        if url == "raise":
+            raise RuntimeError(f"no entry for {self.token}")
+        return Delivered(reason=f"took {self.token}", facts={"header": f"Bearer {self.token}", "size": 3})
+
+    outcome = asyncio.run(send(pool_of(leaks, init=build), {"url": url}))
+    assert secret not in repr(outcome)
+    assert "***" in outcome.reason
+    assert outcome.facts.get("header", "Bearer ***") == "Bearer ***"
+    assert outcome.facts.get("distribution", "d") == "d"
