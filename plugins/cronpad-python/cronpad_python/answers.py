@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cronpad_core.api import Delivered, Failed, JsonValue, StreamCapture
 from cronpad_python.requests import DoNotRetry, RetryLater
 
-__all__ = ["Mask", "raised", "returned"]
+__all__ = ["LeftError", "Mask", "raised", "returned"]
 
 Mask = Callable[[str], str]
 """Takes the secrets out of a text."""
@@ -18,6 +18,13 @@ Mask = Callable[[str], str]
 _LARGEST_RESULT = 16 * 1024
 _LONGEST_REASON = 500
 _TRACEBACK_BYTES = 16 * 1024
+
+
+class LeftError(Exception):
+    """The function wanted to end the process, which is not its to end."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"the function raised {type(error).__name__}({error})")
 
 
 def returned(value: object, mask: Mask) -> Delivered:

@@ -41,5 +41,5 @@ class Settings(BaseModel):
     runs_in: Literal["async", "thread"] | None = Field(
         default=None,
         alias="in",
-        description="async: on the event loop, for an async def; thread: in a thread, for a plain def. Without it, by the function.",
+        description="async: on the event loop, for an async def; thread: in a thread, for a plain def. By default, what fits.",
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from cronpad_core.api import Cancelled, Delivery, Failed, JsonValue, Outcome, SinkContext, TimedOut
 from cronpad_core.app import run_in_thread
-from cronpad_python.answers import Mask, raised, returned
+from cronpad_python.answers import LeftError, Mask, raised, returned
 from cronpad_python.settings import Settings as PythonSettings
 from cronpad_python.target import Target, UnusableTarget, find_target
 
@@ -17,6 +18,7 @@ __all__ = ["PythonSink"]
 
 _MASKED = "***"
 _SECRET = "secret:"
+Answer = TypeVar("Answer")
 
 
 class PythonSink:
@@ -42,7 +44,7 @@ class PythonSink:
         mask = partial(_masked, secrets)
         try:
             # In a thread: an import may take long, and runs code of its own.
-            target = await run_in_thread(partial(find_target, settings.call, settings.runs_in))
+            target = await run_in_thread(partial(_called, partial(find_target, settings.call, settings.runs_in)))
             args = {name: self._resolved(value, secrets) for name, value in settings.args.items()}
             given = target.arguments(args, delivery)
         except UnusableTarget as error:
@@ -70,12 +72,11 @@ class PythonSink:
             stop.cancel()
             if not task.done():
                 self._leave(task)
-        if task.done() and not timed_out and not task.cancelled() and task.exception() is None:
-            return _outcome(task, mask)
         reason = f"timed out after {delivery.timeout_ms / 1_000:g} s" if timed_out else delivery.cancel.reason or "cancelled"
         kind = TimedOut if timed_out else Cancelled
         if task.done():
-            return kind(reason=reason)
+            ended = None if task.cancelled() else _outcome(task, mask)
+            return kind(reason=reason, facts=ended.facts if ended else {}, output=ended.output if ended else ())
         why = "it did not end when it was cancelled" if target.is_async else "a thread cannot be killed"
         return kind(reason=f"{reason}; {why}, and it was abandoned", facts={"abandoned": True})
 
@@ -110,19 +111,31 @@ class PythonSink:
             return [self._resolved(one, secrets) for one in value]
         if isinstance(value, str) and value.startswith(_SECRET):
             found = self._secret(value)
-            secrets.append(found)
+            # Twice: in a result it stands as JSON writes it.
+            secrets += (found, json.dumps(found, ensure_ascii=False)[1:-1])
             return found
         return value
 
 
 def _started(target: Target, given: dict[str, object]) -> asyncio.Task[object]:
     call = partial(target.function, **given)
-    return asyncio.ensure_future(_awaited(call) if target.is_async else run_in_thread(call))
+    return asyncio.ensure_future(_awaited(call) if target.is_async else run_in_thread(partial(_called, call)))
+
+
+def _called(call: Callable[[], Answer]) -> Answer:
+    try:
+        return call()
+    except (SystemExit, KeyboardInterrupt) as error:
+        # A task hands these on to whoever runs the loop: the runner would end with the function.
+        raise LeftError(error) from error
 
 
 async def _awaited(call: Callable[[], object]) -> object:
-    answer = call()
-    return await answer if isinstance(answer, Awaitable) else answer
+    try:
+        answer = call()
+        return await answer if isinstance(answer, Awaitable) else answer
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise LeftError(error) from error
 
 
 def _outcome(task: asyncio.Task[object], mask: Mask) -> Outcome:

@@ -66,6 +66,8 @@ def _delivery_parameter(path: str, function: Callable[..., object]) -> str | Non
     except (TypeError, ValueError) as error:
         raise UnusableTarget(f"the parameters of {path} cannot be read: {error}") from error
     for one in parameters:
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) and (one.name == "delivery" or one.annotation in _ANNOTATIONS):
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) and (
+            one.name == "delivery" or one.annotation in _ANNOTATIONS
+        ):
             return one.name
     return None

@@ -15,7 +15,7 @@ from cronpad_python.sink import PythonSink
 from cronpad_testkit.suites import SinkCase, SinkSuite
 
 MODULE = "targets"
-HIDDEN = "hush-hush"
+HIDDEN = 'hush "hush"'
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +127,7 @@ def test_secrets_are_masked(call):
     """A secret among the arguments reaches the function, and neither reason, traceback nor result."""
     outcome = deliver(call, args={"text": "secret:env:HIDDEN"})
     assert "***" in repr(outcome)
-    assert HIDDEN not in repr(outcome)
+    assert "hush" not in repr(outcome)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,14 @@ def test_what_cannot_be_called_is_not_tried_again(call, settings, why):
     assert isinstance(outcome, Failed)
     assert (outcome.retryable, outcome.undelivered) == (False, True)
     assert why in outcome.reason
+
+
+@pytest.mark.parametrize("call", ["leave", "leave_the_loop"])
+def test_a_function_cannot_end_the_runner(call):
+    """sys.exit is a failed attempt, and the loop goes on."""
+    outcome = deliver(call)
+    assert isinstance(outcome, Failed)
+    assert outcome.reason == "LeftError: the function raised SystemExit(3)"
 
 
 def test_a_timeout_ends_a_coroutine():
