@@ -10,6 +10,7 @@ from cronpad_core.config.settings import Settings, load_settings
 from cronpad_core.control.apply import Applied, Change, ChangeKind, Declared, apply
 from cronpad_core.control.queries import all_jobs, find_job, find_run, list_runs
 from cronpad_core.domain.tuning import Tuning
+from cronpad_core.host.calls import run_in_thread
 from cronpad_core.host.loader import PluginHost, load_plugins
 from cronpad_core.runtime.clock import SystemClock
 from cronpad_core.runtime.compose import Engine, Parts, compose
@@ -48,6 +49,7 @@ __all__ = [
     "load_settings",
     "open_storage",
     "read_schedule",
+    "run_in_thread",
     "run_once",
     "state_url",
     "tuning_of",

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 __all__ = ["PACKAGES", "install_hint", "missing_hint", "missing_packages", "unknown_message"]
 
 PACKAGES: Mapping[str, Mapping[str, str]] = {
-    "sink": {"command": "cronpad-command"},
+    "sink": {"command": "cronpad-command", "python": "cronpad-python"},
     "misfire policy": {},
     "alert emitter": {"apprise": "cronpad-apprise"},
     "storage": {"sqlite": "cronpad-sql"},

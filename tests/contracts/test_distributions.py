@@ -103,6 +103,6 @@ def test_core_says_that_it_is_typed() -> None:
 
 
 def test_metapackage_pulls_the_standard_set() -> None:
-    """``pip install cronpad`` gives the core, storage, commands and webhooks."""
+    """``pip install cronpad`` gives the core, storage, commands, functions and webhooks."""
     names = {re.split(r"[=<>]", requirement)[0] for requirement in _project(house.ROOT / "plugins" / "cronpad")["dependencies"]}
-    assert names == {"cronpad-core", "cronpad-sql", "cronpad-command", "cronpad-webhook"}
+    assert names == {"cronpad-core", "cronpad-sql", "cronpad-command", "cronpad-python", "cronpad-webhook"}
