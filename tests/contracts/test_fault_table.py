@@ -9,7 +9,7 @@ from functools import cache
 import house
 
 ROWS = {*range(1, 93), *range(106, 112)}
-WITHOUT = re.compile(r"later: needs (?:HTTP|PostgreSQL)")
+WITHOUT = re.compile(r"later: needs PostgreSQL")
 DOORS = {
     "plugins/cronpad-sql/cronpad_sql/files.py": "makes an empty file, which no connection has yet",
     "plugins/cronpad-sql/cronpad_sql/migrate.py": "syncs a copy that is finished, and that no connection has",

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
-from stage import EACH_SECOND, Stage, wait_until
+from stage import EACH_SECOND, Stage, quick, wait_until
 from standardwebhooks import Webhook
 
 KEY = "whsec_" + base64.b64encode(b"canary signing secret of a job").decode()
@@ -90,6 +90,24 @@ def test_a_webhook_is_tried_again_as_the_receiver_asks(stage: Stage) -> None:
     assert [headers["x-cronpad-attempt"] for _, headers, _ in receiver.requests] == ["0", "1", "2"]
     for _, headers, body in receiver.requests:
         Webhook(KEY).verify(body, headers)
+
+
+def test_a_kill_between_a_request_and_its_answer_is_one_more_request(stage: Stage) -> None:
+    """Row 6: the next start sends the same attempt of the same run once more, under the same id."""
+    with Receiver((200, {}), hang=True) as receiver:
+        stage.declare(_job(receiver))
+        first = stage.start(env=quick()).active()
+        assert stage.call("trigger", "hook", "--state", stage.state).code == 0
+        wait_until(lambda: receiver.requests, "the request has arrived")
+        first.kill()
+        receiver.over.set()
+        second = stage.start(env=quick()).active()
+        [ended] = second.finished("hook")
+        second.stop()
+    assert len(receiver.requests) == 2
+    assert len({headers["webhook-id"] for _, headers, _ in receiver.requests}) == 1
+    assert [headers["x-cronpad-attempt"] for _, headers, _ in receiver.requests] == ["0", "0"]
+    assert stage.statuses() == {ended["run_id"]: "succeeded"}
 
 
 def test_retries_end_at_their_deadline(stage: Stage) -> None:

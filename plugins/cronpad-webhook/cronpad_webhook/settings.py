@@ -82,7 +82,9 @@ class Settings(BaseModel):
         default=None, alias="json", description="The body: a JSON value, whose texts may be templates."
     )
     sign_with: Annotated[
-        tuple[str, ...], BeforeValidator(_listed, json_schema_input_type=str | tuple[str, ...]), AfterValidator(_checked_secrets)
+        tuple[str, ...],
+        BeforeValidator(_listed, json_schema_input_type=str | tuple[str, ...]),
+        AfterValidator(_checked_secrets),
     ] = Field(default=(), max_length=4, description="Signing secrets, the current one first; each signs the request.")
     send_fence: bool = Field(default=False, description="Whether the fence of the run is sent, so that an older sender is known.")
     statuses: dict[Annotated[str, AfterValidator(check_rule)], Meaning] = Field(
