@@ -75,7 +75,7 @@ class Rewinder:
         """Moves back every job that stands ahead; answers how many. Raises ``StoreError`` and ``TermRefusedError``.
 
         ``thorough``, after a step back was seen: the bounds of all versions, of jobs that are paused or gone too, and the entries
-        of runs that have not ended.
+        of runs that have not ended. A job that is found ahead shows that there was one.
         """
         rewound, after = 0, ""
         statuses = None if thorough else {JobStatus.ACTIVE}
@@ -92,6 +92,8 @@ class Rewinder:
             await self._hurry_runs()
         if rewound:
             self._emit(JobsRewound(count=rewound))
+        if rewound and not thorough:
+            rewound += await self.check(thorough=True)
         return rewound
 
     async def _check(self, job: Job, *, thorough: bool) -> bool:

@@ -12,6 +12,7 @@ from cronpad_core.builtin.memory import MemoryStorage
 from cronpad_core.control.audit import audit as product_audit
 from cronpad_core.domain.backfill import BackfillStatus
 from cronpad_core.domain.job import Guarantee
+from cronpad_core.domain.limits import month_of
 from cronpad_core.domain.occurrence import Occurrence, RunKey, Trigger
 from cronpad_core.ports.storage import StorageOptions
 
@@ -47,6 +48,16 @@ def punctual(world: World, calm_wall: int, before: int, *, bound_ms: int) -> Non
             raise Breach("L4", f"late without a fault: {occurrence.member} at {sent.wall_ms}")
 
 
+def _is_refused(world: World, job_id: str) -> bool:
+    """Whether its workspace lets nothing run for the moment: then a backfill waits."""
+    workspace = world.state.catalog.workspaces.get(world.state.catalog.jobs[job_id].spec.workspace)
+    if workspace is None:
+        return False
+    used = world.state.history.used[workspace.name, month_of(world.clock.wall_ms())]
+    quota = workspace.quota
+    return workspace.suspended or (quota is not None and quota.blocking and used >= quota.max)
+
+
 def backfilled(world: World, *, bound_ms: int) -> None:
     """Every backfill comes to its end; a finished one has gone through each of its slots, each by its own run or another's."""
     for one in world.state.history.backfills.values():
@@ -55,6 +66,8 @@ def backfilled(world: World, *, bound_ms: int) -> None:
         run = world.state.history.runs.get(key)
         if run is not None and run.retry is not None and run.retry.at_ms > world.clock.wall_ms():
             continue  # a clock that was set back makes it wait for longer, up to the longest delay of a retry
+        if _is_refused(world, one.job_id):
+            continue
         if one.status is BackfillStatus.OPEN and one.created_at_ms < world.clock.wall_ms() - bound_ms:
             raise Breach("backfill", f"does not come to an end: {one}")
         spec = world.state.catalog.versions[one.job_id][one.job_version].spec

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from faults import pause
 from jobs import START, allow, declare, id_of, play
 from ledger import settled
 from world import Act, World
@@ -52,6 +53,25 @@ def test_a_clock_that_goes_back_an_hour_repeats_no_slot(restart: bool) -> None:
     assert [sent.key.scheduled_at_ms for sent in world.sent("hourly")] == [BEGIN], "it has run, and is not run again"
     assert sum(one.count for one in world.told(JobsRewound)) == 2
     assert len(world.told(ClockStepped)) == (0 if restart else 1)
+
+
+def test_a_paused_job_is_put_right_where_another_shows_that_the_clock_was_ahead() -> None:
+    """Found at a start that knows of no step, with the queue gone: the end of the paused job's version is cut to now as well."""
+
+    async def scenario(world: World) -> None:
+        process = world.start()
+        await world.run(65_000)
+        assert await pause(world, process, id_of("idle"))
+        await process.stop()
+        world.state.queue.file = None
+        world.clock.jump(-HOUR)
+        world.start()
+        await world.run(5_000)
+        ended = world.state.catalog.versions[id_of("idle")][1].valid_until_ms
+        assert ended is not None and ended <= world.clock.wall_ms()
+
+    world = play(scenario, declare("live", "*/10 * * * * *"), declare("idle", "*/10 * * * * *"), wall_ms=BEGIN)
+    assert sum(one.count for one in world.told(JobsRewound)) == 2
 
 
 def test_the_hour_that_comes_again_is_gone_through_once() -> None:
