@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from cronpad_core.domain.events import ClockStepped, Event, RunEnded, StoreFailed, StoreRecovered
+from cronpad_core.domain.events import AlertFailed, AlertSent, ClockStepped, Event, RunEnded, StoreFailed, StoreRecovered
 from cronpad_core.domain.run import RunStatus
 from cronpad_core.domain.timing import HOUR, MINUTE, SECOND, Millis
 from cronpad_core.host.records import PluginRecord, PluginState
@@ -26,6 +26,8 @@ BACK_OFF_MS = SECOND
 STEPPED_FOR_MS = 10 * MINUTE
 POISONED_FOR_MS = HOUR
 LEAKED, TOO_MANY_LEAKED = 10, 50
+UNTOLD_AFTER = 3
+"""An alert that failed so often is said to be failing until one of its name is sent."""
 
 _LOOK_S: Final = 1.0
 _STEP_MS: Final = SECOND
@@ -45,6 +47,7 @@ class Vitals:
         self._ahead_ms = clock.wall_ms() - clock.boot_ms()
         self._stepped_at_ms: Millis | None = None
         self._poisoned_at_ms: Millis | None = None
+        self._untold: set[str] = set()
         self._looked: Sequence[str] = ()
         self._looking: asyncio.Future[list[str]] | None = None
         self.wrong: dict[str, str] = {}
@@ -59,6 +62,10 @@ class Vitals:
             self.wrong.pop(event.store, None)
         elif isinstance(event, ClockStepped) and event.by_ms:
             self._stepped_at_ms = now_ms
+        elif isinstance(event, AlertFailed) and (event.given_up or event.tries >= UNTOLD_AFTER):
+            self._untold.add(event.name)
+        elif isinstance(event, AlertSent):
+            self._untold.discard(event.name)
         elif isinstance(event, RunEnded) and event.status is RunStatus.POISONED:
             self._poisoned_at_ms = now_ms
 
@@ -135,6 +142,8 @@ class Vitals:
             found.append("clock_stepped")
         if self._within(self._poisoned_at_ms, POISONED_FOR_MS):
             found.append("poisoned")
+        if self._untold:
+            found.append("alerts_failing")
         return (*found, *self._plugins)
 
     def _within(self, at_ms: Millis | None, for_ms: Millis) -> bool:

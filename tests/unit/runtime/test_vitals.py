@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from cronpad_core.cli.invocation import Invocation
 from cronpad_core.cli.main import cli
-from cronpad_core.domain.events import ClockStepped, RunEnded, StoreFailed, StoreRecovered
+from cronpad_core.domain.events import AlertFailed, AlertSent, ClockStepped, RunEnded, StoreFailed, StoreRecovered
 from cronpad_core.domain.occurrence import Occurrence, Trigger
 from cronpad_core.domain.run import RunStatus
 from cronpad_core.domain.timing import HOUR, MINUTE, SECOND
@@ -124,6 +124,24 @@ def test_a_start_is_counted_once(tmp_path: Path) -> None:
     for _ in range(9):
         assert not one.note_start()
     assert len(one.starts) == 1
+
+
+def test_an_alert_that_keeps_failing_is_told_until_one_is_sent() -> None:
+    """From the third try on, or once it is given up; another alert that is sent says nothing of this one."""
+
+    def failed(name: str, tries: int, *, given_up: bool = False) -> AlertFailed:
+        return AlertFailed(alert_id="al_a", name=name, kind="run_failed", tries=tries, error="no", given_up=given_up)
+
+    one = vitals(Clock())
+    one.tell(failed("me", 2))
+    assert one.codes(0) == ()
+    one.tell(failed("me", 3))
+    one.tell(AlertSent(alert_id="al_b", name="others", kind="run_failed", tries=1))
+    assert one.codes(0) == ("alerts_failing",)
+    one.tell(AlertSent(alert_id="al_a", name="me", kind="run_failed", tries=4))
+    assert one.codes(0) == ()
+    one.tell(failed("me", 1, given_up=True))
+    assert one.codes(0) == ("alerts_failing",)
 
 
 def test_the_clock_having_been_set_is_told_for_ten_minutes() -> None:
