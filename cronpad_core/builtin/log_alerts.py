@@ -35,18 +35,7 @@ class LogEmitter:
     async def emit(self, alert: Alert) -> None:
         """Writes one line, in one piece."""
         if self._settings.format == "json":
-            told = {
-                "event": "alert",
-                "id": alert.id,
-                "alert": alert.name,
-                "kind": alert.kind,
-                "job": alert.job_name,
-                "run_id": alert.run_id,
-                "at": rfc3339(alert.at_ms),
-                "text": alert.text,
-                "facts": dict(alert.facts),
-            }
-            line = json.dumps(told)
+            line = json.dumps({"event": "alert", **alert.to_json()})
         else:
             shown = json.dumps(alert.text, ensure_ascii=False)[1:-1]
             line = f"{rfc3339(alert.at_ms)} alert {alert.name}: {shown.encode('utf-8', 'backslashreplace').decode()}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cronpad_core.domain.outbox import AlertChannel, AlertEntry, AlertReport, AlertStatus
-from cronpad_core.domain.timing import JsonValue, Millis
+from cronpad_core.domain.timing import JsonValue, Millis, rfc3339
 
 __all__ = ["Alert", "AlertEmitter", "AlertOutbox", "Emitters"]
 
@@ -28,6 +28,19 @@ class Alert:
     text: str
     facts: Mapping[str, JsonValue]
     name: str = ""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The document in which an emitter hands it on: its keys are those of the reference of alerts."""
+        return {
+            "id": self.id,
+            "alert": self.name,
+            "kind": self.kind,
+            "job": self.job_name,
+            "run_id": self.run_id,
+            "at": rfc3339(self.at_ms),
+            "text": self.text,
+            "facts": dict(self.facts),
+        }
 
 
 class AlertEmitter(Protocol):

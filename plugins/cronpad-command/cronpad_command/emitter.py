@@ -77,7 +77,7 @@ class CommandEmitter:
             try:
                 # Cancelled in the middle of a start, asyncio would wait for ever for a process whose pipes it has not connected.
                 process = await asyncio.shield(starting)
-                await _feed(process, json.dumps(_document(alert)).encode() + b"\n")
+                await _feed(process, json.dumps(alert.to_json()).encode() + b"\n")
                 code = await process.wait()
             finally:
                 await asyncio.shield(_end(starting))
@@ -107,19 +107,6 @@ async def _feed(process: asyncio.subprocess.Process, document: bytes) -> None:
     stdin.close()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         await stdin.wait_closed()
-
-
-def _document(alert: Alert) -> dict[str, object]:
-    return {
-        "id": alert.id,
-        "alert": alert.name,
-        "kind": alert.kind,
-        "job": alert.job_name,
-        "run_id": alert.run_id,
-        "at": rfc3339(alert.at_ms),
-        "text": alert.text,
-        "facts": dict(alert.facts),
-    }
 
 
 def _variables(alert: Alert) -> dict[str, str]:

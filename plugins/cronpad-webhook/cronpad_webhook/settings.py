@@ -14,13 +14,13 @@ from cronpad_webhook.signing import key_of
 from cronpad_webhook.statuses import Meaning, check_rule
 from cronpad_webhook.templates import check, texts_in
 
-__all__ = ["Settings"]
+__all__ = ["File", "Settings", "checked_secrets", "checked_target", "listed"]
 
 KIB = 1_024
 MOST_READ = 1_024 * KIB
 
 
-def _checked_target(url: str) -> str:
+def checked_target(url: str) -> str:
     if is_reference(url):
         return url
     check_url(url)
@@ -46,7 +46,7 @@ def _checked_json(value: JsonValue) -> JsonValue:
     return value
 
 
-def _checked_secrets(secrets: tuple[str, ...]) -> tuple[str, ...]:
+def checked_secrets(secrets: tuple[str, ...]) -> tuple[str, ...]:
     for secret in secrets:
         if not is_reference(secret):
             key_of(secret)
@@ -59,7 +59,7 @@ def _checked_path(path: str | None) -> str | None:
     return path
 
 
-def _listed(given: object) -> object:
+def listed(given: object) -> object:
     return [given] if isinstance(given, str) else given
 
 
@@ -71,7 +71,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    url: Annotated[str, AfterValidator(_checked_target)] = Field(description="Where the request goes: http or https.")
+    url: Annotated[str, AfterValidator(checked_target)] = Field(description="Where the request goes: http or https.")
     method: Literal["POST", "PUT", "PATCH", "DELETE", "GET", "HEAD"] = Field(default="POST", description="The method.")
     headers: Annotated[dict[str, str], AfterValidator(_checked_headers)] = Field(
         default_factory=dict, max_length=64, description="Further headers; a value may be a template or a secret."
@@ -83,8 +83,8 @@ class Settings(BaseModel):
     )
     sign_with: Annotated[
         tuple[str, ...],
-        BeforeValidator(_listed, json_schema_input_type=str | tuple[str, ...]),
-        AfterValidator(_checked_secrets),
+        BeforeValidator(listed, json_schema_input_type=str | tuple[str, ...]),
+        AfterValidator(checked_secrets),
     ] = Field(default=(), max_length=4, description="Signing secrets, the current one first; each signs the request.")
     send_fence: bool = Field(default=False, description="Whether the fence of the run is sent, so that an older sender is known.")
     statuses: dict[Annotated[str, AfterValidator(check_rule)], Meaning] = Field(

@@ -21,11 +21,12 @@ PACKAGE = Path(cronpad_webhook.__file__).parent
 MODULES = sorted(module.name for module in pkgutil.iter_modules(cronpad_webhook.__path__, "cronpad_webhook."))
 
 
-def test_the_plugin_registers_one_sink():
+def test_the_plugin_registers_a_sink_and_an_emitter():
     """pluggy finds the hook, and the type says what a type must say."""
     manager = pluggy.PluginManager("cronpad")
     manager.register(plugin)
-    assert [hook.name for hook in manager.get_hookcallers(plugin) or []] == ["cronpad_register_sinks"]
+    hooks = {hook.name for hook in manager.get_hookcallers(plugin) or []}
+    assert hooks == {"cronpad_register_sinks", "cronpad_register_alert_emitters"}
     assert plugin.cronpad_register_sinks() == [WebhookSink]
     assert (WebhookSink.name, WebhookSink.api, WebhookSink.Settings) == ("webhook", 1, Settings)
 
