@@ -8,15 +8,15 @@ from difflib import get_close_matches
 __all__ = ["PACKAGES", "install_hint", "missing_hint", "missing_packages", "unknown_message"]
 
 PACKAGES: Mapping[str, Mapping[str, str]] = {
-    "sink": {"command": "cronpad-command", "python": "cronpad-python"},
+    "sink": {"command": "cronpad-command", "python": "cronpad-python", "webhook": "cronpad-webhook"},
     "misfire policy": {},
-    "alert emitter": {"apprise": "cronpad-apprise"},
+    "alert emitter": {"apprise": "cronpad-apprise", "command": "cronpad-command", "webhook": "cronpad-webhook"},
     "storage": {"sqlite": "cronpad-sql"},
 }
 """By kind and type name: the distribution that brings it. Names only; nothing here is ever imported."""
 
 
-_OPTIONAL = frozenset({"cronpad-apprise"})
+_OPTIONAL = frozenset({"cronpad-apprise", "cronpad-python", "cronpad-webhook"})
 """Packages that nobody misses who did not ask for them."""
 
 

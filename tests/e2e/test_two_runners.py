@@ -23,7 +23,7 @@ def _contents(stage: Stage) -> dict[str, tuple[int, int, str]]:
     """Every file of the state but SQLite's shared memory, the socket and the active one's pulse: size, time of change, digest."""
     found = {}
     for path in sorted(stage.state.iterdir()):
-        if path.is_file() and not path.name.endswith("-shm") and path.name != "health.json":
+        if path.is_file() and not path.name.endswith("-shm") and "health.json" not in path.name:
             status = path.stat()
             found[path.name] = status.st_size, status.st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest()
     return found

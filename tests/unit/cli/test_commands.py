@@ -43,7 +43,9 @@ def test_a_missing_plugin_is_another_exit_code(call: Call, site: Path, tmp_path:
     file = write(tmp_path, "a.toml", GOOD.replace('command = "true"', 'sink = { type = "webhook", url = "http://x" }'))
     result = call("validate", file)
     assert result.exit_code == 5
-    assert 'unknown sink "webhook"' in result.stdout
+    assert "it comes with cronpad-webhook, which is not installed" in result.stdout
+    unknown = call("validate", write(tmp_path, "c.toml", GOOD.replace('command = "true"', 'sink = { type = "telex" }')))
+    assert (unknown.exit_code, 'unknown sink "telex"' in unknown.stdout) == (5, True)
     assert call("--no-plugins", "validate", write(tmp_path, "b.toml", GOOD)).exit_code == 5
 
 
