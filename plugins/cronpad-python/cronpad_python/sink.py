@@ -9,7 +9,6 @@ from functools import partial
 from typing import ClassVar, TypeVar
 
 from cronpad_core.api import Cancelled, Delivery, Failed, JsonValue, Outcome, SinkContext, TimedOut
-from cronpad_core.app import run_in_thread
 from cronpad_python.answers import LeftError, Mask, raised, returned
 from cronpad_python.settings import Settings as PythonSettings
 from cronpad_python.target import Target, UnusableTarget, find_target
@@ -44,7 +43,7 @@ class PythonSink:
         mask = partial(_masked, secrets)
         try:
             # In a thread: an import may take long, and runs code of its own.
-            target = await run_in_thread(partial(_called, partial(find_target, settings.call, settings.runs_in)))
+            target = await _in_a_thread(partial(find_target, settings.call, settings.runs_in))
             args = {name: self._resolved(value, secrets) for name, value in settings.args.items()}
             given = target.arguments(args, delivery)
         except UnusableTarget as error:
@@ -132,8 +131,15 @@ def _called(call: Callable[[], Answer]) -> Answer:
 
 async def _in_thread(call: Callable[[], object]) -> object:
     """What a plain function returns may be a coroutine all the same: a decorator hides what it wraps."""
-    answer = await run_in_thread(partial(_called, call))
+    answer = await _in_a_thread(call)
     return await _awaited(lambda: answer)
+
+
+async def _in_a_thread(call: Callable[[], Answer]) -> Answer:
+    # Not at the top: whoever only reads a jobs file needs nothing of what runs one, which takes a tenth of a second.
+    from cronpad_core.app import run_in_thread
+
+    return await run_in_thread(partial(_called, call))
 
 
 async def _awaited(call: Callable[[], object]) -> object:
