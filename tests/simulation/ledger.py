@@ -136,6 +136,7 @@ def settled(world: World, *, bound_ms: int) -> None:
     Nothing that was decided while the clock was ahead reaches far beyond now either.
     """
     wall, boot = world.clock.wall_ms(), world.clock.boot_ms()
+    overdue_ms = wall - world.tuning.overdue_grace_ms - 2 * world.tuning.reconcile_ms
     file = world.state.queue.file
     assert file is not None, "somebody dispatches, so there is a queue"
     for run in world.state.history.runs.values():
@@ -150,7 +151,7 @@ def settled(world: World, *, bound_ms: int) -> None:
             continue
         if job.next_run_at_ms < wall - bound_ms and job.replay is None:
             raise Breach("L1", f"never fires again: {job}")
-        if job.next_run_at_ms > (wall if world.rules.hits["fault entry lost"] else wall + MINUTE):
+        if job.next_run_at_ms > (overdue_ms if world.rules.hits["fault entry lost"] else wall + MINUTE):
             continue  # one that was lost is put back once it is overdue
         member = job.slot(job.next_run_at_ms).member
         if member not in file.due and member not in file.inflight:
