@@ -35,7 +35,8 @@ def test_a_killed_runner_leaves_nothing_and_no_copy_meets_the_next(stage: Stage)
     again = f"for pid in $(cat {mine}); do test -e /proc/$pid && echo $pid >> {met}; done; {stage.line('again')}"
     script = stage.root / "deaf.sh"
     script.write_text(deaf, encoding="utf-8")
-    command = f"if [ -e {mine} ]; then {again}; exit 0; fi; test -e {flag} && exit 0; setsid sh {script} & exec sh {script}"
+    later = f"if [ -e {flag} ]; then {stage.line('later')}; exit 0; fi"
+    command = f"if [ -e {mine} ]; then {again}; exit 0; fi; {later}; setsid sh {script} & exec sh {script}"
     stage.declare(*(stage.job(f"job-{number}", "*/10 * * * * *", command=command, overlap="skip") for number in range(200)))
     runner = stage.start("--max-parallel", "200", env=quick(lease_duration="30s")).active()
 

@@ -123,13 +123,15 @@ def test_retries_end_at_their_deadline(stage: Stage) -> None:
 def test_a_job_that_nobody_wants_is_paused(stage: Stage) -> None:
     """410 ends the run without a retry and pauses its job, with the reason; resumed, it goes on."""
     with Receiver((410, {}), (200, {})) as receiver:
-        stage.declare(_job(receiver, schedule=EACH_SECOND, retry={"max": 5}))
+        stage.declare(_job(receiver, retry={"max": 5}))
         runner = stage.start().active()
+        assert stage.call("trigger", "hook", "--state", stage.state).code == 0
         statement = "SELECT status, paused_reason FROM jobs WHERE name = 'hook'"
         wait_until(lambda: stage.rows(stage.control, statement) == [("paused", "gone")], "the job was not paused")
         assert [one[:2] for one in _attempts(stage)] == [(0, "failed")]
         assert len(receiver.requests) == 1
         assert stage.call("jobs", "resume", "hook", "--state", stage.state).code == 0
+        assert stage.call("trigger", "hook", "--state", stage.state).code == 0
         runner.finished("hook", status="delivered")
 
 
