@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
@@ -16,10 +17,15 @@ _SHORTEST_PART: Final = 6
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
     """The text with each secret masked; of a secret that is a URL, its user, its password, its path and its query as well."""
-    forms = {form for secret in secrets for form in _forms(secret)}
-    for form in sorted(forms, key=len, reverse=True):
+    for form in _forms_of(frozenset(secrets)):
         text = text.replace(form, _MASK)
     return text
+
+
+@lru_cache(maxsize=64)
+def _forms_of(secrets: frozenset[str]) -> tuple[str, ...]:
+    """The longest first. Every answer of a sink is looked through, mostly for the same few secrets."""
+    return tuple(sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True))
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -32,7 +32,6 @@ from cronpad_core.runtime.clock import SystemClock
 from cronpad_core.runtime.compose import Engine, Parts, compose
 from cronpad_core.runtime.control_protocol import socket_name
 from cronpad_core.runtime.control_socket import ControlSocket
-from cronpad_core.runtime.desk import desk_of
 from cronpad_core.runtime.drain import Drain
 from cronpad_core.runtime.health import Pulse, write_pulse
 from cronpad_core.runtime.loops import Loops
@@ -150,7 +149,7 @@ class Runner:
                 emitters=self._emitters,
             )
         )
-        self._chores = Chores(self.engine, desk_of(self.engine), self.schedules, keep_of(options.settings))
+        self._chores = Chores(self.engine, self.engine.desk, self.schedules, keep_of(options.settings))
         self.loops = Loops(self.engine, prepare=self._prepare, stand_by=options.stand_by, chores=self._chores.all)
         self._active_once = asyncio.Event()
         self._control = self._control_socket()
@@ -277,7 +276,7 @@ class Runner:
         if directory is None:
             return None
         name, own = socket_name(self._options.url), {"reload": self._asked_to_reload, "alert-test": self._asked_to_test}
-        return ControlSocket(directory, desk_of(self.engine), name=name, operations=own, note=self._listener.note)
+        return ControlSocket(directory, self.engine.desk, name=name, operations=own, note=self._listener.note)
 
     async def _tell_started(self) -> None:
         await self._active_once.wait()

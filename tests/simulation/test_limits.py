@@ -21,7 +21,6 @@ from cronpad_core.domain.outcome import Failed
 from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.retry import RetryRule
 from cronpad_core.domain.run import Run, RunStatus, SkipReason
-from cronpad_core.runtime.desk import desk_of
 
 QUEUE_ALL = OverlapRule(policy=OverlapPolicy.QUEUE_ALL, max=10)
 MANY = replace(QUICK, workers=40, claim_batch=20)
@@ -144,7 +143,7 @@ def test_runs_that_are_asked_for_obey_the_overlap_rule() -> None:
         world.script = lambda delivery: Act(for_ms=8_000 if delivery.trigger is Trigger.SCHEDULED else 500)
         process = world.start()
         await world.until(lambda: bool(of(world, "a", RunStatus.RUNNING)))
-        desk, job = desk_of(process.engine), world.state.catalog.jobs[id_of("a")]
+        desk, job = process.engine.desk, world.state.catalog.jobs[id_of("a")]
         await process.spawn(trigger(desk, job, token="as the job"))
         await process.spawn(trigger(desk, job, token="beside", overlap=allow(2)))
         await process.spawn(trigger(desk, job, token="after", overlap=QUEUE_ALL))
@@ -235,7 +234,7 @@ def test_a_cap_is_never_exceeded_and_everything_is_done(scope: str) -> None:
         process = world.start()
         await world.until(lambda: process.active)
         if scope == "workspace":
-            await process.spawn(set_workspace(desk_of(process.engine), "capped", concurrency=2))
+            await process.spawn(set_workspace(process.engine.desk, "capped", concurrency=2))
         await world.run(60_000)
 
     tuning = replace(MANY, max_running=2) if scope == "all" else MANY

@@ -16,7 +16,6 @@ from cronpad_core.domain.outcome import Failed, Unknown
 from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.run import RunStatus
 from cronpad_core.ports.sink import Delivery
-from cronpad_core.runtime.desk import desk_of
 
 JOBS, MINUTES = 1_000, 10
 ROOM = replace(QUICK, workers=64, claim_batch=50, max_running=40)
@@ -55,7 +54,7 @@ def test_a_thousand_jobs_with_every_limit_leave_nothing_behind() -> None:
         world.script = act
         process = world.start()
         await world.until(lambda: process.active)
-        desk = desk_of(process.engine)
+        desk = process.engine.desk
         await process.spawn(set_workspace(desk, "w0", concurrency=10))
         await process.spawn(set_workspace(desk, "w1", quota=300))
         await world.run(MINUTES * 60_000)

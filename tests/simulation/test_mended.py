@@ -312,13 +312,12 @@ def test_a_run_is_limited_by_the_workspace_that_it_belongs_to() -> None:
     """A manual run that was asked for before its job moved to a full workspace is not skipped for that one's quota."""
     from cronpad_core.control.trigger import trigger
     from cronpad_core.domain.overlap import OverlapRule as Rule
-    from cronpad_core.runtime.desk import desk_of
 
     async def scenario(world: World) -> None:
         world.script = lambda delivery: Act(for_ms=8_000)
         process = world.start()
         await world.run(2_000)
-        desk = desk_of(process.engine)
+        desk = process.engine.desk
         await process.spawn(set_workspace(desk, "full", suspended=True))
         job = world.state.catalog.jobs[id_of("a")]
         queue = Rule(policy=OverlapPolicy.QUEUE_ALL, max=5)

@@ -15,7 +15,6 @@ from cronpad_core.domain.job import JobStatus
 from cronpad_core.domain.limits import ConcurrencyRule
 from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.run import RunStatus
-from cronpad_core.runtime.desk import desk_of
 
 LAST_MS = 5_000
 """Nobody who waits for room is given back for longer."""
@@ -50,7 +49,7 @@ def test_a_cancelled_run_starts_no_further_attempt_whoever_had_it(kill: bool) ->
         (run,) = world.runs("a")
         if kill:
             process.engine.holdings.tell = lambda key, stage, reason: False  # type: ignore[method-assign]  # nobody hears of it
-        await process.spawn(cancel(desk_of(process.engine), run))
+        await process.spawn(cancel(process.engine.desk, run))
         if kill:
             process.kill()
             world.start()
@@ -69,8 +68,8 @@ def test_a_paused_job_runs_when_it_is_asked_to_and_keeps_its_pause() -> None:
         await world.run(2_000)
         assert await process.spawn(pause(world, process, id_of("a")))
         job = world.state.catalog.jobs[id_of("a")]
-        await process.spawn(trigger(desk_of(process.engine), job, token="once"))
-        await process.spawn(trigger(desk_of(process.engine), job, token="once"))
+        await process.spawn(trigger(process.engine.desk, job, token="once"))
+        await process.spawn(trigger(process.engine.desk, job, token="once"))
         await world.run(30_000)
 
     world = play(scenario, declare("a", "every 10s"))

@@ -16,7 +16,6 @@ from cronpad_core.domain.events import QuotaExceeded, RunSkipped, SlaBreached
 from cronpad_core.domain.limits import ConcurrencyRule, SlaRule
 from cronpad_core.domain.outcome import Failed
 from cronpad_core.domain.run import RunStatus, SkipReason
-from cronpad_core.runtime.desk import desk_of
 
 TURN = int(datetime(2026, 2, 1, tzinfo=UTC).timestamp() * 1000)
 
@@ -32,13 +31,13 @@ def test_a_suspended_workspace_skips_and_its_schedules_go_on() -> None:
     async def scenario(world: World) -> None:
         process = world.start()
         await world.run(25_000)
-        desk = desk_of(process.engine)
+        desk = process.engine.desk
         await process.spawn(set_workspace(desk, "team", suspended=True, reason="unpaid"))
         await world.run(30_000)
         process.kill()
         process = world.start()
         await world.run(10_000)
-        await process.spawn(set_workspace(desk_of(process.engine), "team", suspended=False))
+        await process.spawn(set_workspace(process.engine.desk, "team", suspended=False))
         await world.run(20_000)
 
     world = play(scenario, declare("in", "every 10s", workspace="team"), declare("out", "every 10s"))
@@ -56,7 +55,7 @@ def test_a_run_that_waits_for_its_retry_is_not_stopped_by_a_suspension() -> None
         world.script = lambda delivery: Act(outcome=Failed(reason="no")) if delivery.attempt == 0 else Act()
         process = world.start()
         await world.until(lambda: bool(world.sent("a")))
-        await process.spawn(set_workspace(desk_of(process.engine), "default", suspended=True))
+        await process.spawn(set_workspace(process.engine.desk, "default", suspended=True))
         await world.run(15_000)
 
     world = play(scenario, declare("a", "every 10s", retry=1))
@@ -70,7 +69,7 @@ def test_a_quota_counts_the_month_of_utc(blocking: bool) -> None:
     async def scenario(world: World) -> None:
         process = world.start()
         await world.until(lambda: process.active)
-        desk = desk_of(process.engine)
+        desk = process.engine.desk
         await process.spawn(set_workspace(desk, "team", quota=3, quota_blocking=blocking))
         await world.run(85_000)
 
@@ -105,12 +104,12 @@ def test_what_a_quota_counts() -> None:
         )
         process = world.start()
         await world.until(lambda: process.active)
-        await process.spawn(set_workspace(desk_of(process.engine), "default", quota=3))
+        await process.spawn(set_workspace(process.engine.desk, "default", quota=3))
         await world.run(21_000)  # the first runs, the second slot is skipped
         process.kill()
         process = world.start()
         await world.until(lambda: process.active)
-        desk, job = desk_of(process.engine), world.state.catalog.jobs[id_of("a")]
+        desk, job = process.engine.desk, world.state.catalog.jobs[id_of("a")]
         await process.spawn(trigger(desk, job))
         await world.run(15_000)
         [failed] = [run for run in world.runs("a") if run.key.scheduled_at_ms == START + 30_000]

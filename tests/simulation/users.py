@@ -17,7 +17,6 @@ from cronpad_core.domain.overlap import OverlapPolicy, OverlapRule
 from cronpad_core.domain.run import Run
 from cronpad_core.engine.retention import Keep, Pruner
 from cronpad_core.ports.catalog import StaleWriteError
-from cronpad_core.runtime.desk import desk_of
 
 if TYPE_CHECKING:
     from world import Process, World
@@ -43,7 +42,7 @@ def _politely(ask: Callable[[Desk], Awaitable[object]]) -> Ask:
 
     async def asked(process: Process) -> None:
         try:
-            await ask(desk_of(process.engine))
+            await ask(process.engine.desk)
         except (CronpadError, StaleWriteError):
             return
 
@@ -143,5 +142,5 @@ ASKS: dict[str, Callable[[World, random.Random], Ask | None]] = {
 
 async def set_free(process: Process) -> None:
     """Takes all limits of the workspace away."""
-    desk = desk_of(process.engine)
+    desk = process.engine.desk
     await set_workspace(desk, WORKSPACE, suspended=False, quota=CLEAR, concurrency=CLEAR)

@@ -36,7 +36,6 @@ from cronpad_core.ports.sink import Delivery
 from cronpad_core.ports.storage import StorageOptions
 from cronpad_core.runtime.chores import Chores
 from cronpad_core.runtime.compose import Engine, Parts, compose
-from cronpad_core.runtime.desk import desk_of
 from cronpad_core.runtime.drain import Drain
 from cronpad_core.runtime.loops import Loops
 from cronpad_core.runtime.schedules import ScheduleBook
@@ -190,7 +189,7 @@ class Process:
             return (self.engine.sender.step,)
         if not self.world.chores:
             return ()
-        every = Chores(self.engine, desk_of(self.engine), ScheduleBook(), Keep()).all
+        every = Chores(self.engine, self.engine.desk, ScheduleBook(), Keep()).all
         return cast("Sequence[Callable[[], Coroutine[Any, Any, int]]]", every[:2])
 
     async def _prepare(self) -> None:

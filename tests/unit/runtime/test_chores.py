@@ -23,7 +23,6 @@ from cronpad_core.ports.history import EndRequest
 from cronpad_core.ports.storage import StorageOptions
 from cronpad_core.runtime.chores import Chores, keep_of
 from cronpad_core.runtime.compose import Parts, compose
-from cronpad_core.runtime.desk import desk_of
 from cronpad_core.runtime.schedules import ScheduleBook
 from cronpad_testkit.clock import VirtualClock, run_virtual
 
@@ -70,7 +69,7 @@ class Home:
                 owner="us",
             )
         )
-        self.desk = desk_of(self.engine)
+        self.desk = self.engine.desk
         self.chores = Chores(self.engine, self.desk, self.schedules, keep)
         self.feed, self.resume, self.prune, self.update_zones, self.send = self.chores.all
 
